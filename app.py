@@ -1,0 +1,175 @@
+"""Mounts the chapters and serves them: `python app.py`, then open the address that it prints.
+
+Knows nothing of lessons and engines beyond their settings. The environment is read here and nowhere below.
+"""
+
+import os
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # nothing calls home
+os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "100000")  # else every event costs a pandas group-by
+
+import argparse
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import gradio as gr
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
+
+from lessons import live
+from lessons.frame import error
+from lessons.page import ASSETS, blocks, pages, shell, theme
+from lessons.serving import Guard, Pages, StaticCache
+from lessons.stream import file_response, stream_response
+from lessons.words import FRAME, LANGUAGES, load
+
+ENVIRONMENT = "INFERENCE_"  # --num-blocks has the twin INFERENCE_NUM_BLOCKS
+MAX_UPLOAD = "16mb"
+NO_MODEL = "none"
+
+
+# ---- options ------------------------------------------------------------------------------------------------------
+
+
+def options(arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> argparse.Namespace:
+    """The command line, with the environment's values as defaults."""
+    on_space = bool(environment.get("SPACE_ID"))
+    parser = argparse.ArgumentParser(description="Lessons on fast LLM inference, driven by a real engine.")
+
+    def add(name: str, default: str, help_text: str, kind: type = str) -> None:
+        twin = ENVIRONMENT + name.upper().replace("-", "_")
+        chosen = environment.get(twin, default)
+        parser.add_argument(f"--{name}", type=kind, default=chosen, help=f"{help_text} (default: {default}; ${twin})")
+
+    add("host", "0.0.0.0" if on_space else "127.0.0.1", "address to listen on")
+    add("port", "7860", "port to listen on, 0 for any free one", int)
+    add("model", "smollm2-135m", f"name, hub id, folder or .gguf file; {NO_MODEL!r} shows recorded runs only")
+    add("drafter", "", "drafter of requests that name none")
+    add("dtype", "float16", "how weights are stored: float32, float16, bfloat16, int8")
+    add("device", "cpu", "cpu or cuda")
+    add("threads", "0", "threads of the engine, 0 leaves it to the machine", int)
+    add("num-blocks", "512", "blocks of the key-value cache", int)
+    add("block-size", "16", "tokens in a block", int)
+    return parser.parse_args(arguments)
+
+
+def engine_settings(chosen: argparse.Namespace) -> dict[str, object]:
+    """The engine's share of the options; an empty model means none."""
+    names = ("dtype", "device", "threads", "num_blocks", "block_size")
+    model = "" if chosen.model.lower() == NO_MODEL else chosen.model
+    return {name: getattr(chosen, name) for name in names} | {"model": model, "drafter": chosen.drafter or None}
+
+
+# ---- the application ----------------------------------------------------------------------------------------------
+
+
+def build(model: str = "") -> ASGIApp:
+    """The whole application; `model` is the name that the header shows."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(CORSMiddleware, allow_origins=[], allow_credentials=False)  # Gradio then adds none of its own
+    app.state.is_closing = lambda: False
+    add_routes(app, model)
+    every = pages()
+    for page in every:
+        chapter = blocks(page)
+        chapter.max_threads = 150  # before queue(): streams and slow events share these
+        chapter.state_session_capacity = 300
+        chapter.queue(default_concurrency_limit=16, max_size=300, api_open=False)
+        gr.mount_gradio_app(
+            app, chapter, path=page.path.rstrip("/") or "/", theme=theme(), footer_links=[], max_file_size=MAX_UPLOAD,
+            show_error=False, run_history=False, enable_monitoring=False, pwa=False, ssr_mode=False, mcp_server=False,
+        )  # fmt: skip
+    wrapped = Pages(StaticCache(Guard(app)), {page.path: shell(page) for page in every})
+    wrapped.state = app.state
+    return wrapped
+
+
+def add_routes(app: FastAPI, model: str) -> None:
+    """Our own routes; they stand before Gradio's, which answer everything else."""
+
+    @app.get("/healthz")
+    def health() -> JSONResponse:
+        return JSONResponse({"status": "ok", "engine": live.status().state})
+
+    @app.get("/status")
+    def status(lang: str = LANGUAGES[0]) -> JSONResponse:
+        s = live.status()
+        words = load(FRAME, lang if lang in LANGUAGES else LANGUAGES[0])
+        facts = {"state": s.state, "fraction": s.fraction, "running": bool(s.running), "waiting": s.waiting}
+        reason = error(words, s) if s.state == "failed" else ""
+        return JSONResponse(facts | {"model": model, "reason": reason}, headers={"Cache-Control": "no-store"})
+
+    @app.get("/stream/{run_id}")
+    def stream(request: Request) -> Response:
+        return stream_response(request, app.state.is_closing)
+
+    @app.get("/runs/{run_id}.jsonl.gz")
+    def file(request: Request) -> Response:
+        return file_response(request)
+
+    @app.get("/site/{version}/{path:path}")
+    def site(version: str, path: str) -> Response:
+        found = (ASSETS / path).resolve()
+        is_ours = found.is_relative_to(ASSETS) and found.suffix in (".js", ".css", ".svg") and found.is_file()
+        return FileResponse(found) if is_ours else PlainTextResponse("There is no such file.", 404)
+
+    for page in pages():
+        for path in {page.path.rstrip("/"), f"{page.prefix}{page.chapter}", f"{page.prefix}{page.chapter}/"} - {"", page.path}:
+            app.add_api_route(path, redirect_to(page.path), include_in_schema=False)
+
+
+def redirect_to(path: str) -> Callable[[Request], Response]:
+    """Sends the reader on with the query; the way is relative, so that it holds behind any proxy."""
+
+    def redirect(request: Request) -> Response:
+        up = "../" * (request.url.path.count("/") - 1) or "./"
+        query = f"?{request.url.query}" if request.url.query else ""
+        return RedirectResponse(up + path.removeprefix("/") + query, 307)
+
+    return redirect
+
+
+# ---- serving ------------------------------------------------------------------------------------------------------
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket on that address; ends the program with a sentence where it cannot be had."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except (OSError, OverflowError) as problem:
+        sys.exit(f"Cannot listen on {host} port {port}: {problem}. Choose another with --host and --port.")
+    return listener
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve until Ctrl-C."""
+    chosen = options(arguments)
+    settings = engine_settings(chosen)
+    listener = listen(chosen.host, chosen.port)
+    try:
+        live.start(settings)
+    except ValueError as problem:
+        sys.exit(str(problem))
+    app = build(str(settings["model"]))
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, proxy_headers=True)
+    server = uvicorn.Server(config)
+    app.state.is_closing = lambda: server.should_exit
+    host = "127.0.0.1" if chosen.host == "0.0.0.0" else chosen.host
+    print(f"Open http://{host}:{listener.getsockname()[1]} (Ctrl-C stops)", flush=True)
+    try:
+        server.run(sockets=[listener])
+    except KeyboardInterrupt:
+        pass  # uvicorn raises the signal again after a clean stop
+    finally:
+        live.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+// What every page has: the theme switch, the engine's state in the header, links, downloads, and the lesson in the
+// address. Knows nothing of lessons.
+
+import { fill } from "./dom.js";
+import { playerFor } from "./player.js";
+import { read, write } from "./reader.js";
+import { address } from "./wire.js";
+
+const page = window.inferencePage; // {root, site, words, lessons}: written by the server
+
+// ---- header -------------------------------------------------------------------------------------------------------
+
+function themeSwitch(button) {
+  const show = () => {
+    const isDark = window.inferenceTheme.isDark();
+    button.setAttribute("aria-pressed", String(isDark));
+    button.querySelector(".switch-text").textContent = page.words[isDark ? "theme.light" : "theme.dark"];
+  };
+  button.addEventListener("click", () => {
+    write("theme", window.inferenceTheme.isDark() ? "light" : "dark");
+    window.inferenceTheme.choose(read("theme"));
+    show();
+  });
+  show();
+}
+
+function languageLinks(links) {
+  const follow = () => {
+    for (const link of links) link.search = location.search;
+  };
+  follow();
+  document.addEventListener("pointerdown", follow);
+  document.addEventListener("focusin", follow);
+}
+
+async function watchEngine(pill) {
+  let pause = 1000;
+  try {
+    const status = await (await fetch(address(`status?lang=${document.documentElement.lang}`))).json();
+    const isBusy = status.state === "ready" && (status.running || status.waiting);
+    const key = isBusy ? "engine.running" : `engine.${status.state}`;
+    show(pill, status.state, fill(page.words[key], { ...status, percent: Math.round(status.fraction * 100) }));
+    pill.style.setProperty("--fraction", status.state === "loading" ? status.fraction : 1);
+    pause = status.state === "loading" ? 700 : 5000;
+  } catch {
+    show(pill, "gone", page.words["engine.gone"]);
+    pause = 5000;
+  }
+  setTimeout(() => (document.hidden ? document.addEventListener("visibilitychange", () => watchEngine(pill), { once: true }) : watchEngine(pill)), pause);
+}
+
+function show(pill, state, text) {
+  pill.dataset.state = state;
+  const label = pill.querySelector(".engine-text");
+  if (label.textContent !== text) label.textContent = text;
+  pill.title = text;
+}
+
+// ---- the lesson in the address ------------------------------------------------------------------------------------
+
+function followTabs() {
+  document.addEventListener("click", (event) => {
+    const tab = event.target.closest?.("[role=tab]");
+    const lesson = page.lessons.find((name) => tab?.id === `tab-${name}-button` || tab?.getAttribute("aria-controls") === `tab-${name}`);
+    if (!lesson || new URLSearchParams(location.search).get("lesson") === lesson) return;
+    history.replaceState(null, "", `?lesson=${lesson}`);
+  });
+}
+
+// ---- what buttons of a lesson call --------------------------------------------------------------------------------
+
+/** Copy a link to settings: only what differs from its first value rides in it. */
+page.copyLink = async (spec, values) => {
+  const link = new URL(location.pathname, location.origin);
+  link.searchParams.set("lesson", spec.lesson);
+  let isWhole = true;
+  values.forEach((value, index) => {
+    if (value === null || value === undefined || value === spec.defaults[index]) return;
+    const text = String(value);
+    if (text.length > spec.longest) isWhole = false;
+    else link.searchParams.set(spec.names[index], text);
+  });
+  history.replaceState(null, "", link);
+  try {
+    await navigator.clipboard.writeText(link.href);
+    toast(isWhole ? spec.copied : spec.long);
+  } catch {
+    window.prompt(spec.manual, link.href); // no clipboard without https
+  }
+};
+
+/** Download the run that a transport bar shows. */
+page.download = (run) => {
+  const id = run && typeof run === "object" ? run.run : run;
+  if (!id) return;
+  const link = document.createElement("a");
+  link.href = address(`runs/${encodeURIComponent(id)}.jsonl.gz`);
+  link.download = "";
+  link.click();
+};
+
+/** Say something for a moment, to eyes and to screen readers. */
+export function toast(text) {
+  const box = document.querySelector("#toast");
+  box.textContent = text;
+  box.classList.add("is-shown");
+  setTimeout(() => box.classList.remove("is-shown"), 3000);
+}
+
+page.playerFor = playerFor; // for the console and for tests
+themeSwitch(document.querySelector("#theme-switch"));
+languageLinks(document.querySelectorAll("a.language"));
+watchEngine(document.querySelector("#engine"));
+followTabs();

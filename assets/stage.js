@@ -1,0 +1,57 @@
+// Joins Gradio's HTML component to a stage module: loads it, mounts it, hands values over in both directions.
+// Knows nothing of what a stage draws.
+
+import { playerFor } from "./player.js";
+
+const stages = new Map();
+
+/** Mount the module that `props.stage` names into the component's element. */
+export async function start(element, props, trigger, watch) {
+  const host = element.querySelector(".stage") ?? element;
+  const module = await load(props.stage, props.has_style);
+  const player = props.channel ? playerFor(props.channel) : null;
+  const language = document.documentElement.lang || "en";
+  const handle = module.mount(host, {
+    words: props.words, options: props.options, value: props.value, language, lesson: props.lesson,
+    player, trigger, setValue(value) { props.value = value; },
+  }) ?? {};
+  const show = () => {
+    if (!player) return handle.update?.(props.options, props.value);
+    const { run, options } = parse(props.value);
+    if (run) player.load(run);
+    return options && handle.update?.({ ...props.options, ...options });
+  };
+  show();
+  if (player) leaveWithHost(player, host, handle);
+  watch("value", show);
+  watch("options", () => handle.update?.(props.options, props.value));
+}
+
+function load(name, hasStyle) {
+  if (!stages.has(name)) {
+    stages.set(name, Promise.all([import(`./stages/${name}.js`), hasStyle ? style(name) : null]).then(([module]) => module));
+  }
+  return stages.get(name);
+}
+
+function style(name) {
+  const link = document.createElement("link");
+  link.rel = "stylesheet";
+  link.href = new URL(`./stages/${name}.css`, import.meta.url);
+  const loaded = new Promise((resolve) => { link.onload = link.onerror = resolve; });
+  document.head.append(link);
+  return loaded;
+}
+
+function parse(value) {
+  return value && typeof value === "object" ? value : { run: value };
+}
+
+/** Gradio says nothing when it takes a component off the page: the stage is destroyed at the player's next change. */
+function leaveWithHost(player, host, handle) {
+  const stop = player.subscribe(() => {
+    if (host.isConnected) return;
+    stop();
+    handle.destroy?.();
+  });
+}

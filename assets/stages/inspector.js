@@ -1,0 +1,143 @@
+// Inspector: one token under the glass: p, q, the coin on its bar, the verdict in a sentence, and the laws behind it.
+// Knows nothing of how the reader picked it; with no pick it shows what decided the latest round.
+
+import { el, fill } from "../player.js";
+import { SPECULATIVE } from "../account.js";
+import { choiceOf, decisive } from "../choice.js";
+import { name, paint } from "../glyphs.js";
+import { factsOf } from "../verdict.js";
+
+const NAMES = { pModel: "model" };
+const CALM = 900; // milliseconds between two changes of subject that nobody asked for
+const SLOW = 0.25; // up to this speed the panel follows the run
+
+export function mount(element, { words, options, player }) {
+  const choice = choiceOf(player);
+  let last = { key: "", time: 0 };
+  let state = null;
+
+  /** What the reader picked; else what the run itself brings forward, marked for the other stages too. */
+  function subject() {
+    const own = choice.value && !choice.value.isAutomatic ? factsOf(choice.value, state) : null;
+    if (own) return own;
+    const request = state.requests[SPECULATIVE] ?? Object.values(state.requests)[0];
+    const round = request && roundToShow(request.rounds, player);
+    return round ? factsOf({ ...decisive(request.submitted.request_id, round), isAutomatic: true }, state) : null;
+  }
+
+  function draw(isAsked) {
+    if (!isAsked && player.isPlaying && (player.speed > SLOW || performance.now() - last.time < CALM)) return;
+    const facts = subject();
+    const key = facts ? JSON.stringify([facts.pick, facts.sentence, player.runId]) : "";
+    if (key === last.key) return;
+    last = { key, time: performance.now() };
+    element.replaceChildren(...(facts ? panel(facts, words, options) : [el("p", { class: "inspector-hint" }, words["inspector.empty"])]));
+    if (facts?.pick.isAutomatic) choice.set(facts.pick);
+  }
+
+  const stop = player.subscribe((events, cursor, now) => { state = now; draw(false); });
+  const stopChoice = choice.subscribe(() => draw(true));
+  return { update(next) { Object.assign(options, next); }, destroy() { stop(); stopChoice(); } };
+}
+
+/** In slow motion the latest round; at rest the refusal that was least clear, because there is most to see. */
+function roundToShow(rounds, player) {
+  const done = rounds.filter((round) => round.bill);
+  const refusals = player.isPlaying ? [] : done.filter((round) => round.verified?.verdicts.includes("rejected"));
+  const doubt = ({ verified }) => {
+    const at = verified.verdicts.indexOf("rejected");
+    return Math.min(verified.p[at], verified.q[at] - verified.p[at]);
+  };
+  const best = refusals.reduce((kept, round) => (kept && doubt(kept) >= doubt(round) ? kept : round), null);
+  return best ?? done.at(-1) ?? rounds.find((round) => round.sampled.length > 0);
+}
+
+function panel(facts, words, options) {
+  return [heading(facts, words), verdict(facts, words), coin(facts, words), numbers(facts, words), laws(facts, words), why(facts, words, options)].filter(Boolean);
+}
+
+function heading(facts, words) {
+  const { fate } = facts;
+  const shape = fate === "pending" ? "race-pending" : ["rejected", "unreached", "cut"].includes(fate) ? "fate-rejected" : `fate-${fate}`;
+  const chip = el("span", { class: `token ${shape} inspector-token` });
+  paint(chip, facts.label);
+  const key = facts.numDrafted && facts.pick.draft >= 0 ? "inspector.where.draft" : "inspector.where.token";
+  const values = { round: facts.pick.round, place: facts.place + 1, drafted: facts.numDrafted, index: facts.pick.index + 1 };
+  const where = fill(words[key], Object.fromEntries(Object.entries(values).filter(([one]) => words[key].includes(`{{${one}`))));
+  return el("header", { class: "inspector-head" }, chip, el("div", {}, el("h3", { class: "inspector-fate" }, words[`fate.${fate}`]), el("p", { class: "inspector-where" }, where)));
+}
+
+function verdict(facts, words) {
+  const text = words[`verdict.${facts.sentence}`] ?? words[`verdict.${facts.fate}`] ?? "";
+  const near = [facts.u, facts.chance].every((value) => typeof value === "number") && show(facts.u) === show(facts.chance);
+  const values = {
+    token: name(facts.label), p: show(facts.p), q: show(facts.q), u: show(facts.u, near), chance: show(facts.chance, near), drafted: facts.numDrafted,
+    residual: show(facts.residual), refused: name(facts.refused ?? ""), replacement: name(facts.replacement ?? ""),
+  };
+  const used = Object.fromEntries(Object.entries(values).filter(([one]) => text.includes(`{{${one}`)));
+  return el("p", { class: `inspector-verdict is-${facts.fate}`, "aria-live": "polite" }, fill(text, used));
+}
+
+/** A probability for people; `isNear` asks for more digits, where two would otherwise look equal. */
+export function show(value, isNear = false) {
+  if (value === null || value === undefined) return "–";
+  if (value > 0 && value < 0.0005) return value.toExponential(1).replace("e-", "e−");
+  return value.toFixed(isNear ? 6 : 3);
+}
+
+/** The coin on its bar: below min(1, p/q) the draft stays. Only where a coin was thrown by the exact rule. */
+function coin(facts, words) {
+  if (facts.rule !== "exact" || typeof facts.u !== "number" || facts.chance === null) return null;
+  const keep = el("i", { class: "inspector-keep" });
+  const mark = el("i", { class: `inspector-coin ${facts.u < facts.chance ? "is-kept" : "is-refused"}` });
+  const bound = el("span", { class: "inspector-bound" }, "min(1, p/q) = ", el("data", { value: String(facts.chance), class: "inspector-chance" }, show(facts.chance)));
+  const thrown = el("span", { class: "inspector-thrown" }, "u = ", el("data", { value: String(facts.u), class: "inspector-u" }, show(facts.u)));
+  keep.style.width = `${100 * facts.chance}%`;
+  for (const [node, at] of [[mark, facts.u], [thrown, facts.u], [bound, facts.chance]]) node.style.setProperty("--at", at);
+  const label = fill(words["inspector.coin"], { u: show(facts.u), chance: show(facts.chance) });
+  return el("div", { class: "inspector-bar", role: "img", "aria-label": label }, thrown, el("div", { class: "inspector-rail" }, keep, mark), bound);
+}
+
+function numbers(facts, words) {
+  const entries = [["p", facts.p], ["q", facts.q], ["residual", facts.residual], ["model", facts.pModel]];
+  const shown = entries.filter(([, value]) => typeof value === "number");
+  if (facts.rule === "greedy") shown.splice(0, shown.length, ...shown.filter(([key]) => key === "model" || (key === "q" && !facts.isPointMass)));
+  const items = shown.map(([key, value]) => el("div", {}, el("dt", {}, words[`inspector.${key}`]), el("dd", {}, el("data", { value: String(value), class: `inspector-${key}` }, show(value)))));
+  return el("dl", { class: "inspector-numbers" }, ...items);
+}
+
+/** The laws, largest entries first: p, q and the residual as bars, a tick where the model's own probability stands. */
+function laws(facts, words) {
+  if (!facts.laws) return facts.fate === "unreached" || facts.fate === "pending" ? null : el("p", { class: "inspector-hint" }, words["inspector.unwatched"]);
+  const isGreedy = facts.rule === "greedy";
+  const series = [isGreedy ? "pModel" : "p", facts.laws.hasDraft ? "q" : "", facts.laws.hasResidual && !isGreedy ? "residual" : ""].filter(Boolean);
+  const most = Math.max(...facts.laws.rows.flatMap((row) => series.map((one) => row[one] ?? 0)), 1e-9);
+  const names = series.map((one) => el("span", { class: `inspector-key inspector-law-${one}` }, el("i", {}), words[`inspector.law.${NAMES[one] ?? one}`]));
+  const rows = facts.laws.rows.map((row) => lawRow(row, series, most, facts));
+  return el("div", { class: "inspector-laws" }, el("div", { class: "inspector-keys" }, ...names), el("ol", { class: "inspector-rows", "aria-label": words["inspector.laws"] }, ...rows));
+}
+
+function lawRow(row, series, most, facts) {
+  const label = el("span", { class: "inspector-name" });
+  paint(label, row.label);
+  const bars = series.map((one) => {
+    const bar = el("i", { class: `inspector-law-${one}` });
+    bar.style.width = `${(100 * (row[one] ?? 0)) / most}%`;
+    return bar;
+  });
+  const cell = el("span", { class: "inspector-bars" }, ...bars);
+  if (series[0] === "p" && Math.abs(row.pModel - row.p) > 1e-9) {
+    const tick = el("b", { class: "inspector-tick" });
+    tick.style.setProperty("--at", Math.min(1, row.pModel / most));
+    cell.append(tick);
+  }
+  const figures = series.map((one) => el("data", { value: String(row[one] ?? 0), class: `inspector-law-${one}` }, show(row[one])));
+  const isOutcome = name(row.label) === name(facts.replacement ?? "") && facts.fate === "rejected";
+  return el("li", { class: `${row.isSubject ? "is-subject" : ""} ${isOutcome ? "is-outcome" : ""}` }, label, cell, el("span", { class: "inspector-figures" }, ...figures));
+}
+
+/** The way to the proof, where the residual was needed. */
+function why(facts, words, options) {
+  if (!options.proof || facts.rule === "greedy" || !["rejected", "resampled"].includes(facts.fate)) return null;
+  return el("p", { class: "inspector-why" }, el("a", { href: options.proof }, words["inspector.why"]));
+}

@@ -1,0 +1,137 @@
+// Two laws over a few tokens, drawn so that the eye adds: accepted + resampled = p. The tops can be dragged.
+// Knows nothing of rules or draws: it reports the edited laws and is given new ones.
+
+import { el, fill } from "../dom.js";
+import { paint } from "../glyphs.js";
+
+const ROOM = 1.12; // space above the tallest bar, so that its handle stays inside
+
+export function mount(element, { words, options, value, trigger }) {
+  const board = el("div", { class: "laws-board" });
+  const sum = el("div", { class: "laws-sum" });
+  const sentence = el("p", { class: "laws-sentence", "aria-live": "polite" });
+  element.replaceChildren(legend(words), board, sum, sentence);
+
+  let laws = { tokens: [], p: [], q: [], editable: false };
+  let columns = [];
+  let scale = 1;
+  let timer = 0;
+
+  // The columns stay where only numbers changed: a knob keeps the focus of whoever moves it with the keyboard.
+  function show(next) {
+    const isSame = columns.length && laws.editable === next.editable && laws.tokens.join("\n") === next.tokens.join("\n");
+    laws = { ...next, p: [...next.p], q: [...next.q] };
+    scale = ROOM * Math.max(...laws.p, ...laws.q, 0.05);
+    if (!isSame) {
+      columns = laws.tokens.map((token, index) => column(token, index));
+      board.replaceChildren(...columns.map((one) => one.node));
+      board.style.setProperty("--columns", laws.tokens.length);
+    }
+    draw();
+  }
+
+  function column(token, index) {
+    const parts = Object.fromEntries(["kept", "missing", "surplus"].map((name) => [name, el("div", { class: `laws-${name}` }, el("span", {}))]));
+    const handles = { p: handle("p", token, index), q: handle("q", token, index) };
+    const well = el("div", { class: "laws-well" }, ...Object.values(parts), handles.q, handles.p);
+    const numbers = { p: el("span", { class: "laws-number-p" }), q: el("span", { class: "laws-number-q" }) };
+    const name = el("div", { class: "laws-name", title: token });
+    paint(name, token);
+    const node = el("div", { class: "laws-column" }, well, name, el("div", { class: "laws-numbers" }, numbers.p, numbers.q));
+    return { node, parts, handles, numbers, well };
+  }
+
+  function handle(law, token, index) {
+    const knob = el("div", { class: `laws-handle laws-handle-${law}`, role: "slider", "aria-valuemin": "0", "aria-valuemax": "1" }, el("span", {}, law));
+    knob.setAttribute("aria-label", fill(words.slider, { law, token }));
+    knob.setAttribute("aria-orientation", "vertical");
+    if (!laws.editable) {
+      knob.setAttribute("aria-disabled", "true");
+      return knob;
+    }
+    knob.tabIndex = 0;
+    knob.addEventListener("keydown", (event) => {
+      const step = { ArrowUp: 0.01, ArrowRight: 0.01, ArrowDown: -0.01, ArrowLeft: -0.01, PageUp: 0.1, PageDown: -0.1, Home: -1, End: 1 }[event.key];
+      if (step === undefined) return;
+      event.preventDefault();
+      change(law, index, laws[law][index] + step);
+      report(500);
+    });
+    knob.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      knob.focus();
+      knob.setPointerCapture(event.pointerId);
+      const box = columns[index].well.getBoundingClientRect();
+      knob.onpointermove = (move) => change(law, index, ((box.bottom - move.clientY) / box.height) * scale);
+    });
+    const release = () => {
+      if (!knob.onpointermove) return;
+      knob.onpointermove = null;
+      report(0);
+    };
+    knob.addEventListener("pointerup", release);
+    knob.addEventListener("pointercancel", release);
+    return knob;
+  }
+
+  // One entry takes the value; the others keep their proportions and fill what is left.
+  function change(law, index, value) {
+    const old = laws[law];
+    const wanted = Math.min(1, Math.max(0, Math.round(value * 1000) / 1000));
+    const rest = 1 - old[index];
+    laws[law] = old.map((entry, i) => (i === index ? wanted : rest > 1e-9 ? (entry * (1 - wanted)) / rest : (1 - wanted) / (old.length - 1)));
+    draw();
+  }
+
+  function report(wait) {
+    clearTimeout(timer);
+    timer = setTimeout(() => trigger("act", { p: laws.p, q: laws.q }), wait);
+  }
+
+  function draw() {
+    const percent = (value) => `${(100 * value) / scale}%`;
+    let alpha = 0;
+    laws.tokens.forEach((_, i) => {
+      const { parts, handles, numbers } = columns[i];
+      const [p, q] = [laws.p[i], laws.q[i]];
+      const both = Math.min(p, q);
+      alpha += both;
+      place(parts.kept, 0, both);
+      place(parts.missing, both, p - both, "+");
+      place(parts.surplus, both, q - both, "−");
+      for (const [law, value] of [["p", p], ["q", q]]) {
+        handles[law].style.bottom = percent(value);
+        handles[law].setAttribute("aria-valuenow", value.toFixed(3));
+        numbers[law].textContent = `${law} ${short(value)}`;
+      }
+    });
+
+    function place(node, from, height, sign = "") {
+      node.style.bottom = percent(from);
+      node.style.height = percent(Math.max(0, height));
+      node.hidden = height < 5e-4;
+      node.firstChild.textContent = height / scale > 0.075 ? `${sign}${short(height)}` : "";
+    }
+    const rest = Math.max(0, 1 - alpha);
+    sum.replaceChildren(share("kept", alpha, words.accepted), ...(rest > 5e-4 ? [share("missing", rest, words.resampled)] : []));
+    sentence.textContent = fill(rest > 5e-4 ? words.sentence : words.sentence_equal, rest > 5e-4 ? { alpha: short(alpha), rest: short(rest) } : {});
+  }
+
+  function share(kind, value, label) {
+    const node = el("div", { class: `laws-share laws-${kind}` }, el("span", {}, `${label} ${short(value)}`));
+    node.style.flexGrow = value;
+    return node;
+  }
+
+  show(value ?? options);
+  return { update: (first, given) => show(given ?? first), destroy: () => clearTimeout(timer) };
+}
+
+function short(value) {
+  return value >= 0.9995 ? "1" : value < 5e-4 ? "0" : value < 0.01 ? value.toFixed(3).slice(1) : value.toFixed(2).slice(value < 0.995 ? 1 : 0);
+}
+
+function legend(words) {
+  const entry = (kind, text) => el("li", {}, el("i", { class: `laws-key laws-${kind}` }), text);
+  return el("ul", { class: "laws-legend" }, entry("kept", words.legend_kept), entry("surplus", words.legend_surplus), entry("missing", words.legend_missing));
+}

@@ -1,0 +1,27 @@
+// Light or dark, before the first paint. A plain script: modules run too late. Gradio sets its own class when it
+// mounts; the observer puts the reader's choice back.
+(function () {
+  const read = () => {
+    try {
+      return JSON.parse(localStorage.getItem("inference-reader") || "{}").theme;
+    } catch {
+      return undefined;
+    }
+  };
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const asked = new URLSearchParams(location.search).get("__theme");
+  let chosen = read() || (asked === "dark" || asked === "light" ? asked : undefined);
+  const isDark = () => (chosen ? chosen === "dark" : system.matches);
+  const apply = () => {
+    for (const element of [document.documentElement, document.body]) {
+      if (element && element.classList.contains("dark") !== isDark()) element.classList.toggle("dark", isDark());
+    }
+  };
+  window.inferenceTheme = { isDark, choose(theme) { chosen = theme; apply(); } };
+  apply();
+  system.addEventListener("change", apply);
+  document.addEventListener("DOMContentLoaded", () => {
+    apply();
+    new MutationObserver(apply).observe(document.body, { attributes: true, attributeFilter: ["class"] });
+  });
+})();

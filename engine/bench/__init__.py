@@ -1,0 +1,1 @@
+"""Measurements: `python -m engine.bench NAME` prints one. Knows nothing of lessons."""

@@ -1,0 +1,72 @@
+"""A smaller model of the same tokenizer drafts (Leviathan et al. 2023; Chen et al. 2023).
+
+Knows nothing of the target but its vocabulary. The draft's cache has the target's block tables and its own tensors.
+"""
+
+from collections.abc import Sequence as Ids
+
+import torch
+
+from engine.batch import Batch, Part
+from engine.cache import KVCache
+from engine.drafters.drafter import NOTHING, Proposal, draw, stack
+from engine.model import Model
+from engine.sequence import Sequence
+
+CHUNK = 256  # rows of one catching-up pass
+
+
+class DraftModelDrafter:
+    """Runs `model` on its own cache; `vocab_size` is the target's, onto whose ids the draft's law is cut or padded."""
+
+    needs_slots = True
+
+    def __init__(self, model: Model, cache: KVCache, vocab_size: int) -> None:
+        self.caches = (cache,)
+        self.num_cached = 0
+        self._model = model
+        self._cache = cache
+        self._vocab_size = vocab_size
+
+    def propose(self, sequence: Sequence, num_tokens: int, table: Ids[int]) -> Proposal:
+        """A chain of `num_tokens` drafts, fewer where the draft's context window ends."""
+        num_tokens = min(num_tokens, self._model.config.context_length - len(sequence))
+        if num_tokens < 1:
+            return NOTHING
+        history = list(sequence.token_ids)
+        logits = self._catch_up(history, sequence.num_prompt, table)
+        drafts, laws = [], []
+        while True:
+            token, law = draw(self._on_shared_ids(logits), sequence.params, history)
+            drafts.append(token)
+            laws.append(law)
+            history.append(token)
+            if len(drafts) == num_tokens:
+                return stack(drafts, laws)
+            logits = self._forward("generated", history[-1:], table, len(history) - 1)
+            self.num_cached = len(history)
+
+    def update(self, sequence: Sequence, num_drafted: int, num_accepted: int) -> None:
+        """Keeps what was accepted; a last draft that was accepted but never fed follows in the next round."""
+        self.num_cached = min(self.num_cached, len(sequence) - 1)
+
+    def _catch_up(self, token_ids: list[int], num_prompt: int, table: Ids[int]) -> torch.Tensor:
+        """Feeds what the cache lacks and returns the logits after the last token: (vocab,)."""
+        logits = torch.empty(0)
+        while self.num_cached < len(token_ids):
+            is_prompt = self.num_cached < num_prompt
+            end = min(num_prompt if is_prompt else len(token_ids), self.num_cached + CHUNK)
+            rows = token_ids[self.num_cached : end]
+            logits = self._forward("prompt" if is_prompt else "generated", rows, table, self.num_cached)
+            self.num_cached = end
+        return logits
+
+    def _forward(self, role: str, rows: list[int], table: Ids[int], context: int) -> torch.Tensor:
+        return self._model.forward(Batch.join([Part(role, rows, table, context, num_logits=1)]), self._cache)[0]
+
+    def _on_shared_ids(self, logits: torch.Tensor) -> torch.Tensor:
+        """Padded vocabularies differ in length: ids that only one side has get no probability."""
+        missing = self._vocab_size - len(logits)
+        if missing <= 0:
+            return logits[: self._vocab_size]
+        return torch.nn.functional.pad(logits, (0, missing), value=float("-inf"))

@@ -1,0 +1,71 @@
+"""What a drafter is: something that proposes the next tokens and hears how many were right.
+
+Knows nothing of how proposals are verified.
+"""
+
+from collections.abc import Sequence as Ids
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+
+from engine.cache import KVCache
+from engine.request import SamplingParams
+from engine.sampling import draft_params, greedy_tokens, probabilities, sample, uniform
+
+if TYPE_CHECKING:
+    from engine.sequence import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Drafted tokens: a chain (`parents=None`) or a tree (parents[i] is a draft's index, −1 the last known token).
+
+    laws: (drafts, vocab), row i the law that token i was drawn from; None when each token is a point mass. For a tree
+    drawn at random, see `engine.accept.DraftTree` for what `children` and `laws` mean. found_at: the position that a
+    lookup copied from, −1 otherwise.
+    """
+
+    token_ids: tuple[int, ...]
+    laws: torch.Tensor | None = None
+    parents: tuple[int, ...] | None = None
+    children: str = "given"
+    found_at: int = -1
+
+
+NOTHING = Proposal(())
+
+
+class Drafter(Protocol):
+    """One drafter for one sequence; weights and caches are shared by all drafters of their kind.
+
+    needs_slots: whether drafting writes keys and values, so that the blocks must be there before it starts.
+    caches: the drafter's own caches; they follow the same block tables as the target's.
+    """
+
+    needs_slots: bool
+    caches: tuple[KVCache, ...]
+    num_cached: int  # tokens of the sequence in the drafter's own cache
+
+    def propose(self, sequence: "Sequence", num_tokens: int, table: Ids[int]) -> Proposal:
+        """At most `num_tokens` drafts to follow `sequence.token_ids`; fewer, or none, where drafting does not pay."""
+
+    def update(self, sequence: "Sequence", num_drafted: int, num_accepted: int) -> None:
+        """The round is over and `sequence` holds its tokens: forget what was rejected."""
+
+
+def draw(logits: torch.Tensor, params: SamplingParams, history: Ids[int]) -> tuple[int, torch.Tensor | None]:
+    """Draws the draft's next token from logits (vocab,), with the draft's own temperature.
+
+    Returns the token and its law (vocab,), or None for the law when the draft is greedy: a point mass.
+    """
+    if params.is_draft_greedy:
+        return int(greedy_tokens(logits[None], params, history)[0]), None
+    law = probabilities(logits[None], draft_params(params), history)[0]
+    return sample(law, uniform(params.seed, len(history), "draft")), law
+
+
+def stack(token_ids: list[int], laws: list[torch.Tensor | None]) -> Proposal:
+    """A chain of drawn tokens as a proposal."""
+    drawn = [law for law in laws if law is not None]
+    return Proposal(tuple(token_ids), torch.stack(drawn) if drawn else None)

@@ -1,0 +1,344 @@
+"""The engine: add requests, step, and hear what happened. The only file that knows all the parts.
+
+A step is three calls: schedule() says whose rows run, forward() computes them in one ragged pass, finish() turns logits
+into tokens. The clock covers these three; what is reported is put into words after it has stopped.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Sequence as Ids
+
+import torch
+
+from engine import drafters, tree, weights
+from engine.admission import check_request, prompt_ids
+from engine.batch import Batch, Part
+from engine.blocks import BlockPool
+from engine.cache import KVCache
+from engine.config import EngineConfig
+from engine.drafters import Drafter
+from engine.errors import EngineError
+from engine.events import Admitted, Event, Finished, Sampled
+from engine.model import Model
+from engine.report import Reporter, describe
+from engine.request import Completion, Request, SamplingParams
+from engine.rounds import Round
+from engine.scheduler import Scheduler, Work
+from engine.sequence import Sequence, Writer
+from engine.verify import decide
+
+
+class Engine:
+    """A model, a cache cut into blocks, and the requests that share them.
+
+    loaded: weights that are there already, instead of those that `config.model` names. extra_drafters: functions that
+    make a drafter, by name, beside the built-in ones. Raises EngineError when the model cannot be had.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        loaded: weights.LoadedModel | None = None,
+        extra_drafters: Mapping[str, Callable[[], Drafter]] | None = None,
+        progress: Callable[[float, str], None] | None = None,
+    ) -> None:
+        if config.threads:
+            torch.set_num_threads(config.threads)
+        loaded = loaded or weights.load(config.model, progress=progress)
+        self.config = config
+        self.tokenizer = loaded.tokenizer
+        self.model = Model(loaded, config.dtype, config.device)
+        self.cache = self._new_cache(self.model)
+        self._reporter = Reporter(self.tokenizer, "distributions" in config.watch)
+        self.pool = BlockPool(config.num_blocks, config.block_size, config.prefix_caching, self._reporter.add)
+        self._scheduler = Scheduler(self.pool, config.max_batch_tokens, config.max_running)
+        self._sequences: dict[str, Sequence] = {}
+        self._extra_drafters = dict(extra_drafters or {})
+        self._draft: tuple[Model, KVCache] | None = None
+
+    # ---- requests -----------------------------------------------------------------------------------------------
+
+    def add(self, request: Request) -> str:
+        """Queues a request and returns its id. Raises EngineError with what is wrong; then nothing has changed."""
+        if request.id in self._sequences:
+            raise EngineError("duplicate_id", f"request {request.id!r} is running already", id=request.id)
+        token_ids = prompt_ids(request, self.tokenizer, self.model.config)
+        sequence = self._new_sequence(request.id, request, request.params, token_ids)
+        check_request(request, len(token_ids), sequence.max_new_tokens, self.config)
+        self._enter(sequence)
+        if sequence.max_new_tokens == 0:
+            self._finish(sequence, "length")
+            return sequence.id
+        for index in range(1, request.n):
+            params = dataclasses.replace(request.params, seed=request.params.seed + index)
+            sequence.children.append(self._new_sequence(f"{request.id}.{index}", request, params, token_ids))
+        self._scheduler.add(sequence)
+        return sequence.id
+
+    def abort(self, request_id: str) -> bool:
+        """Ends a request and frees its blocks; False when it has ended already."""
+        if request_id not in self._sequences:
+            return False
+        self._finish(self._sequences[request_id], "abort")
+        return True
+
+    def fork(self, request_id: str, at: int) -> str:
+        """Starts a second sequence from the first `at` tokens of a running one, sharing the blocks that hold them.
+
+        `at` counts prompt and output tokens. The fork throws its own coins: its seed is the parent's plus its number.
+        Returns its id, "{parent}/{number}". Raises EngineError("not_running" or "bad_fork").
+        """
+        parent = self._sequences.get(request_id)
+        if parent is None or request_id not in self.pool or parent.is_prefilling:
+            raise EngineError("not_running", f"request {request_id!r} is not generating", id=request_id)
+        if not parent.num_prompt < at <= len(parent):
+            sentence = f"a fork keeps {parent.num_prompt + 1} to {len(parent)} tokens, not {at}"
+            raise EngineError("bad_fork", sentence, at=at, smallest=parent.num_prompt + 1, largest=len(parent))
+        parent.num_forks += 1
+        params = dataclasses.replace(parent.params, seed=parent.params.seed + parent.num_forks)
+        name = f"{request_id}/{parent.num_forks}"
+        child = self._new_sequence(name, parent.request, params, parent.token_ids[: parent.num_prompt])
+        child.token_ids = parent.token_ids[:at]
+        child.writer.write(child.token_ids[child.num_prompt :])
+        self._enter(child, parent)
+        if child.num_output >= child.max_new_tokens:
+            self._finish(child, "length")
+        else:
+            self._share(parent, child)
+        return child.id
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is waiting or running."""
+        return not self._sequences
+
+    def stats(self) -> dict[str, int]:
+        """Counts of blocks and requests at this moment."""
+        return {
+            "blocks_free": self.pool.num_free,
+            "blocks_used": self.pool.num_used,
+            "blocks_cached": self.pool.num_cached,
+            "running": len(self._scheduler.running),
+            "waiting": len(self._scheduler.waiting),
+        }
+
+    # ---- running ------------------------------------------------------------------------------------------------
+
+    def run(self, requests: Ids[Request]) -> Iterator[Event]:
+        """Adds the requests and yields events until all of them, samples and forks included, have ended.
+
+        Closing the iterator aborts what is still running. Raises EngineError as `add` does, and then runs none.
+        """
+        ids: list[str] = []
+        try:
+            for request in requests:
+                ids.append(self.add(request))
+            yield describe(self)
+            yield from self._reporter.take()
+            while any(sequence.request.id in ids for sequence in self._sequences.values()):
+                yield from self.step()
+        finally:
+            for sequence in [item for item in self._sequences.values() if item.request.id in ids]:
+                self.abort(sequence.id)
+
+    def generate(
+        self, prompt: str | Ids[int], params: SamplingParams | None = None, drafter: str | None = None
+    ) -> Completion:
+        """Runs one request to its end."""
+        request = Request(prompt, params or SamplingParams(), drafter)
+        events = [event for event in self.run([request]) if isinstance(event, Sampled | Finished)]
+        token_ids = tuple(event.token_id for event in events[:-1])
+        end = events[-1]
+        return Completion(request.id, token_ids, end.text, end.finish_reason, end.message)
+
+    def step(self, only: str | None = None) -> list[Event]:
+        """One pass over whoever can run (or over `only` that request); returns every event since the last call."""
+        self._reporter.step += 1
+        start = time.perf_counter()
+        rounds = self._schedule(only)
+        if rounds:
+            before = time.perf_counter()
+            logits = self.model.forward(Batch.join([item.part for item in rounds]), self.cache)
+            seconds_forward = time.perf_counter() - before
+            rounds = self._decide(rounds, logits)
+            self._report(rounds, time.perf_counter() - start, seconds_forward)
+        elif only is None and self._scheduler.running:  # everybody waits for blocks: the last to come makes room
+            self._finish(self._scheduler.running[-1], "error", "out_of_blocks")
+        return self._reporter.take()
+
+    # ---- schedule: whose rows run -------------------------------------------------------------------------------
+
+    def _schedule(self, only: str | None) -> list[Round]:
+        for sequence in self._scheduler.admit(only):
+            self._reporter.add(Admitted, request_id=sequence.id)
+        return [self._prepare(work) for work in self._scheduler.schedule(only)]
+
+    def _prepare(self, work: Work) -> Round:
+        """The rows of one sequence: a piece of its prompt, or its last token and what the drafter adds."""
+        sequence = work.sequence
+        if work.is_prompt:
+            end = sequence.num_cached + work.num_rows
+            rows, table = sequence.token_ids[sequence.num_cached : end], self.pool.table(sequence.id)
+            is_last = end == sequence.num_prompt
+            return Round(sequence, Part("prompt", rows, table, sequence.num_cached, num_logits=int(is_last)))
+        sequence.round += 1
+        item = Round(sequence)
+        start = time.perf_counter()
+        if work.num_rows > 1 and sequence.drafter.needs_slots:
+            self._take_slots(sequence, work.num_rows)
+            item.draft(work.num_rows - 1, self.pool.table(sequence.id))
+        else:
+            if work.num_rows > 1:
+                item.draft(work.num_rows - 1, ())
+            self._take_slots(sequence, 1 + len(item.proposal.token_ids))
+        item.seconds_draft = time.perf_counter() - start if work.num_rows > 1 else 0.0
+        rows = [sequence.token_ids[-1], *item.proposal.token_ids]
+        parents = None if item.proposal.parents is None else tree.with_root(item.proposal.parents)
+        item.part = Part("generated", rows, self.pool.table(sequence.id), len(sequence) - 1, parents)
+        return item
+
+    def _take_slots(self, sequence: Sequence, num_tokens: int) -> None:
+        caches = (self.cache, *(sequence.drafter.caches if sequence.drafter else ()))
+        for copy in self.pool.append(sequence.id, num_tokens):
+            for cache in caches:
+                cache.copy_block(copy.source, copy.target, copy.num_tokens)
+
+    # ---- finish: logits into tokens -----------------------------------------------------------------------------
+
+    def _decide(self, rounds: list[Round], logits: torch.Tensor) -> list[Round]:
+        """Verifies each round on its rows of the logits; returns the rounds, those of new parallel samples included."""
+        first, settled = 0, []
+        for item in rounds:
+            start = time.perf_counter()
+            item.logits = logits[first : first + item.num_logits]
+            first += item.num_logits
+            samples = []
+            if item.part.role == "prompt":
+                item.sequence.num_cached += len(item.part.token_ids)
+                samples = self._sample_prompt(item) if item.num_logits else []
+            for each in [item, *samples] if item.num_logits else []:
+                self._settle(each)
+            self._commit(item.sequence)
+            item.seconds_accept = time.perf_counter() - start
+            settled += [item, *samples]
+        return settled
+
+    def _sample_prompt(self, item: Round) -> list[Round]:
+        """The parallel samples of a prompt that is now computed: each shares its blocks and will draw its own token."""
+        children, item.sequence.children = item.sequence.children, []
+        for child in children:
+            self._enter(child, item.sequence)
+            self._share(item.sequence, child)
+        return [Round(child, item.part, logits=item.logits, is_sample=True) for child in children]
+
+    def _settle(self, item: Round) -> None:
+        """Accepts, appends the tokens, and keeps of the cache what the accepted path wrote."""
+        sequence = item.sequence
+        try:
+            item.outcome = decide(item.logits, sequence, item.proposal)
+        except EngineError as error:
+            item.error = error
+            return
+        if item.proposal.parents is not None:
+            source, target = tree.moves((0, *(node + 1 for node in item.outcome.path)))
+            slots = self.cache.slots(item.part.table, item.part.context, item.part.context + len(item.part.token_ids))
+            self.cache.move([slots[node] for node in source], [slots[node] for node in target])
+        item.num_new = sequence.extend(item.outcome.tokens)
+        sequence.num_cached = len(sequence) - 1
+        self.pool.truncate(sequence.id, sequence.num_cached)
+        if sequence.drafter is not None:
+            sequence.drafter.update(sequence, len(item.proposal.token_ids), len(item.outcome.path))
+
+    def _commit(self, sequence: Sequence) -> None:
+        self.pool.commit(sequence.id, sequence.token_ids, sequence.num_own_cached, sequence.extra_keys)
+
+    # ---- report: after the clock has stopped --------------------------------------------------------------------
+
+    def _report(self, rounds: list[Round], seconds: float, seconds_forward: float) -> None:
+        self._reporter.clock += seconds
+        self._reporter.forwarded(rounds, seconds_forward)
+        seconds_other = seconds - seconds_forward - sum(item.seconds_draft + item.seconds_accept for item in rounds)
+        for item in rounds:
+            sequence = item.sequence
+            sequence.clock += seconds
+            is_stopped = self._reporter.round(item, seconds_forward, max(0.0, seconds_other))
+            if item.error is not None:
+                self._finish(sequence, "error", item.error.code)
+            elif is_stopped:
+                self._finish(sequence, "stop")
+            elif sequence.num_output >= sequence.max_new_tokens:
+                self._finish(sequence, "length")
+
+    def _finish(self, sequence: Sequence, reason: str, message: str = "") -> None:
+        del self._sequences[sequence.id]
+        if sequence.id in self.pool:
+            self.pool.free(sequence.id)
+        self._scheduler.remove(sequence)
+        sequence.writer.close()
+        self._reporter.add(
+            Finished,
+            request_id=sequence.id,
+            text=sequence.writer.text,
+            finish_reason=reason,
+            message=message,
+            num_tokens=sequence.num_output,
+        )
+
+    # ---- making parts -------------------------------------------------------------------------------------------
+
+    def _new_sequence(self, name: str, request: Request, params: SamplingParams, token_ids: list[int]) -> Sequence:
+        drafter_name = request.drafter or self.config.drafter or "none"
+        drafter = self._new_drafter(drafter_name) if params.draft_length else None
+        end_ids = () if params.ignore_eos else self.model.config.eos_token_ids
+        keys = (self.model.sha256, self.config.resolved_cache_dtype, request.cache_salt)
+        return Sequence(
+            id=name,
+            request=request,
+            params=params,
+            token_ids=list(token_ids),
+            num_prompt=len(token_ids),
+            max_new_tokens=min(params.max_new_tokens, self.model.config.context_length - len(token_ids)),
+            end_ids=end_ids,
+            extra_keys=(*keys, drafter_name) if drafter is not None and drafter.caches else keys,
+            writer=Writer(self.tokenizer, params.stop, end_ids),
+            drafter_name=drafter_name if drafter is not None else "none",
+            drafter=drafter,
+        )
+
+    def _new_drafter(self, name: str) -> Drafter | None:
+        if name == "none":
+            return None
+        if name in self._extra_drafters:
+            return self._extra_drafters[name]()
+        return drafters.make(name, self.model, self.cache, self._load_draft)
+
+    def _load_draft(self) -> tuple[Model, KVCache]:
+        """The draft model and its cache, loaded the first time that a request wants them."""
+        if self._draft is None:
+            if self.config.draft_model is None:
+                raise EngineError("no_draft_model", "no draft model is set; name one as EngineConfig(draft_model=…)")
+            loaded = weights.load(self.config.draft_model)
+            if loaded.tokenizer.fingerprint() != self.tokenizer.fingerprint():
+                sentence = f"{loaded.name} has another tokenizer than {self.model.name}; a draft must share it"
+                raise EngineError("other_tokenizer", sentence, draft=loaded.name, target=self.model.name)
+            model = Model(loaded, self.config.dtype, self.config.device)
+            self._draft = model, self._new_cache(model)
+        return self._draft
+
+    def _new_cache(self, model: Model) -> KVCache:
+        config = self.config
+        return KVCache(model.config, config.num_blocks, config.block_size, config.resolved_cache_dtype, config.device)
+
+    def _enter(self, sequence: Sequence, parent: Sequence | None = None) -> None:
+        self._sequences[sequence.id] = sequence
+        self._reporter.submitted(sequence, parent)
+
+    def _share(self, parent: Sequence, child: Sequence) -> None:
+        """Gives `child` the parent's blocks up to its own last token (or the whole prompt), and lets it run."""
+        num_shared = child.num_prompt if child.num_output == 0 else len(child) - 1
+        self.pool.fork(parent.id, child.id, num_shared)
+        child.num_cached = num_shared
+        if child.drafter is not None and child.drafter.caches:
+            child.drafter.num_cached = min(parent.drafter.num_cached, num_shared)
+        self._scheduler.start(child)

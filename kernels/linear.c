@@ -1,0 +1,184 @@
+/* Products with a packed matrix: y = x · Wᵀ (· scale) (+ bias) (+ residual), for one row or a thousand.
+ *
+ * Outputs lie in panels of 16, so a vector holds 8 outputs and each of them is a single chain of fused multiply-adds
+ * over k = 0, 1, 2, …: the same chain in every tile shape below, hence the same bits for any number of rows.
+ */
+#include "native.h"
+
+#define MOST_ROWS 6 /* of a tile: 6 rows × 16 outputs are 12 vectors of sums, and 16 registers are all there is */
+#define THIN 24     /* up to here rows are multiplied straight from the stored type */
+#define AHEAD 1536  /* bytes that a single stream of weights is fetched ahead */
+
+INLINE v8 widen(const int kind, const char *w, const int half) {
+    switch (kind) {
+    case FLOAT16: return load_half((const uint16_t *)w + 8 * half);
+    case INT8: return load_int8((const int8_t *)w + 8 * half);
+    case BFLOAT16: return load_bfloat((const uint16_t *)w + 8 * half);
+    default: return load((const float *)w + 8 * half);
+    }
+}
+
+INLINE int64_t width(const int kind) { return kind == FLOAT32 ? 4 : kind == INT8 ? 1 : 2; }
+
+/* Scale, bias and residual, in this order; the last panel may be partly padding. */
+static void finish(const Linear *job, int64_t row, int64_t output, const float *sums) {
+    const Matrix *m = job->matrix;
+    float *y = job->y + row * m->out + output;
+    const float *scale = m->scale ? m->scale + output : 0, *bias = job->bias ? job->bias + output : 0;
+    const float *residual = job->residual ? job->residual + row * m->out + output : 0;
+    int64_t n = m->out - output < PANEL ? m->out - output : PANEL, i = 0;
+    for (; i + 8 <= n; i += 8) {
+        v8 sum = load(sums + i);
+        if (scale) sum = sum * load(scale + i);
+        if (bias) sum = sum + load(bias + i);
+        if (residual) sum = sum + load(residual + i);
+        store(y + i, sum);
+    }
+    for (; i < n; i++) {
+        float sum = sums[i];
+        if (scale) sum = sum * scale[i];
+        if (bias) sum = sum + bias[i];
+        if (residual) sum = sum + residual[i];
+        y[i] = sum;
+    }
+}
+
+/* ---- few rows: the weights come from memory once, straight into registers ---- */
+
+INLINE void tile(const int kind, const int rows, const int panels, const Linear *job, int64_t row, int64_t panel) {
+    const int64_t in = job->matrix->in, step = PANEL * width(kind);
+    const char *w = (const char *)job->matrix->data + panel * in * step;
+    const float *x = job->x + row * in;
+    v8 sums[2 * MOST_ROWS];
+    UNROLL for (int i = 0; i < 2 * rows * panels; i++) sums[i] = set(0);
+    for (int64_t k = 0; k < in; k++, w += step, x++) {
+        if (panels == 1) { /* the two vectors of weights stay, a row's value comes and goes */
+            v8 low = widen(kind, w, 0), high = widen(kind, w, 1);
+            UNROLL for (int r = 0; r < rows; r++) {
+                v8 value = set(x[r * in]);
+                sums[2 * r] = fma8(value, low, sums[2 * r]);
+                sums[2 * r + 1] = fma8(value, high, sums[2 * r + 1]);
+            }
+            __builtin_prefetch(w + AHEAD, 0, 3);
+            continue;
+        }
+        v8 values[3]; /* the other way round; the hardware follows several streams by itself */
+        UNROLL for (int r = 0; r < rows; r++) values[r] = set(x[r * in]);
+        UNROLL for (int i = 0; i < 2 * panels; i++) {
+            v8 weights = widen(kind, w + (i / 2) * in * step, i % 2);
+            UNROLL for (int r = 0; r < rows; r++) {
+                v8 *sum = &sums[2 * ((i / 2) * rows + r) + i % 2];
+                *sum = fma8(values[r], weights, *sum);
+            }
+        }
+    }
+    UNROLL for (int i = 0; i < rows * panels; i++)
+        finish(job, row + i % rows, (panel + i / rows) * PANEL, (const float *)&sums[2 * i]);
+}
+
+/* One function per stored type and tile shape, so that each inner loop has all registers to itself. */
+typedef void Tile(const Linear *job, int64_t row, int64_t panel);
+#define TILE(kind, rows, panels)                                                                             \
+    static __attribute__((noinline)) void tile_##kind##_##rows##x##panels(const Linear *job, int64_t row,    \
+                                                                          int64_t panel) {                   \
+        tile(kind, rows, panels, job, row, panel);                                                           \
+    }
+#define TILES(kind)                                                                                          \
+    TILE(kind, 1, 1) TILE(kind, 1, 2) TILE(kind, 1, 4) TILE(kind, 2, 1) TILE(kind, 2, 2) TILE(kind, 3, 1)    \
+    TILE(kind, 3, 2) TILE(kind, 4, 1) TILE(kind, 5, 1) TILE(kind, 6, 1)
+#define TABLE(kind)                                                                                          \
+    {{tile_##kind##_1x1, tile_##kind##_1x2, tile_##kind##_1x4}, {tile_##kind##_2x1, tile_##kind##_2x2, 0},   \
+     {tile_##kind##_3x1, tile_##kind##_3x2, 0}, {tile_##kind##_4x1, 0, 0}, {tile_##kind##_5x1, 0, 0},        \
+     {tile_##kind##_6x1, 0, 0}}
+TILES(FLOAT32) TILES(FLOAT16) TILES(INT8) TILES(BFLOAT16)
+static Tile *const tiles[4][MOST_ROWS][3] = {TABLE(FLOAT32), TABLE(FLOAT16), TABLE(INT8), TABLE(BFLOAT16)};
+
+/* Panels side by side (4, 2 or 1) keep about eight chains of additions busy where there are few rows. */
+static void few_rows(const Linear *job, int64_t begin, int64_t end) {
+    const int64_t rows = job->rows;
+    int64_t panel = begin;
+    for (int size = 2; size >= 0; size--) {
+        if (size && (rows > MOST_ROWS || !tiles[job->matrix->kind][rows - 1][size])) continue;
+        for (; panel + (1 << size) <= end; panel += 1 << size)
+            for (int64_t row = 0, tile_rows; row < rows; row += tile_rows) {
+                int64_t tiles_left = (rows - row + MOST_ROWS - 1) / MOST_ROWS;
+                tile_rows = (rows - row + tiles_left - 1) / tiles_left;
+                tiles[job->matrix->kind][tile_rows - 1][size](job, row, panel);
+            }
+    }
+}
+
+/* ---- many rows: a panel is widened once, a slice of inputs at a time, and meets six rows after six ---- */
+
+#define DEPTH 256 /* inputs of a slice: 16 KiB of widened weights, half of a first-level cache */
+#define CHUNK 96  /* rows whose sums for one panel wait between slices */
+
+INLINE void block(const int rows, const float *x, int64_t in, const float *w, int64_t depth, float *sums) {
+    v8 sum[2 * MOST_ROWS];
+    UNROLL for (int i = 0; i < 2 * rows; i++) sum[i] = load(sums + 8 * i);
+    for (int64_t k = 0; k < depth; k++) {
+        v8 low = load(w + PANEL * k), high = load(w + PANEL * k + 8);
+        UNROLL for (int r = 0; r < rows; r++) {
+            v8 value = set(x[r * in + k]);
+            sum[2 * r] = fma8(value, low, sum[2 * r]);
+            sum[2 * r + 1] = fma8(value, high, sum[2 * r + 1]);
+        }
+    }
+    UNROLL for (int i = 0; i < 2 * rows; i++) store(sums + 8 * i, sum[i]);
+}
+
+static __attribute__((noinline)) void blocks(const float *x, int64_t in, const float *w, int64_t depth, float *sums,
+                                             int64_t rows) {
+    for (; rows >= 6; rows -= 6, x += 6 * in, sums += 6 * PANEL) block(6, x, in, w, depth, sums);
+    switch (rows) {
+    case 1: block(1, x, in, w, depth, sums); break;
+    case 2: block(2, x, in, w, depth, sums); break;
+    case 3: block(3, x, in, w, depth, sums); break;
+    case 4: block(4, x, in, w, depth, sums); break;
+    case 5: block(5, x, in, w, depth, sums);
+    }
+}
+
+INLINE void many_rows_of(const int kind, const Linear *job, int64_t row, int64_t rows, int64_t panel) {
+    const int64_t in = job->matrix->in, step = PANEL * width(kind);
+    const char *w = (const char *)job->matrix->data + panel * in * step;
+    float wide[DEPTH * PANEL] __attribute__((aligned(64))), sums[CHUNK * PANEL] __attribute__((aligned(64)));
+    memset(sums, 0, (size_t)(rows * PANEL) * sizeof *sums);
+    for (int64_t k = 0; k < in; k += DEPTH, w += DEPTH * step) {
+        int64_t depth = in - k < DEPTH ? in - k : DEPTH;
+        for (int64_t i = 0; i < 2 * depth; i++) store(wide + 8 * i, widen(kind, w + (i / 2) * step, i % 2));
+        blocks(job->x + row * in + k, in, wide, depth, sums, rows);
+    }
+    for (int64_t r = 0; r < rows; r++) finish(job, row + r, panel * PANEL, sums + r * PANEL);
+}
+
+static void many_rows(const Linear *job, int64_t begin, int64_t end) {
+    for (int64_t row = 0; row < job->rows; row += CHUNK)
+        for (int64_t panel = begin; panel < end; panel++) {
+            int64_t rows = job->rows - row < CHUNK ? job->rows - row : CHUNK;
+            switch (job->matrix->kind) {
+            case FLOAT16: many_rows_of(FLOAT16, job, row, rows, panel); break;
+            case INT8: many_rows_of(INT8, job, row, rows, panel); break;
+            case BFLOAT16: many_rows_of(BFLOAT16, job, row, rows, panel); break;
+            default: many_rows_of(FLOAT32, job, row, rows, panel);
+            }
+        }
+}
+
+/* ---- one thread's share, and the whole ---- */
+
+void linear_part(const Linear *job, int thread, int num_threads) {
+    int64_t begin, end;
+    share((job->matrix->out + PANEL - 1) / PANEL, thread, num_threads, &begin, &end);
+    if (job->rows <= THIN)
+        few_rows(job, begin, end);
+    else
+        many_rows(job, begin, end);
+}
+
+static void body(void *job, int thread, int num_threads) { linear_part(job, thread, num_threads); }
+
+EXPORT void linear(const Matrix *matrix, const float *x, int64_t rows, const float *bias, float *y, int64_t num_threads) {
+    Linear job = {matrix, x, bias, 0, y, rows};
+    in_parallel(body, &job, (int)num_threads);
+}

@@ -1,0 +1,121 @@
+"""What the acceptance lesson shows of its laws: options of its stages, the curve over temperature, tables.
+
+Knows nothing of how outcomes come about. Words come from the lesson.
+"""
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+import plotly.graph_objects as go
+
+from engine import total_variation
+from lessons import frame, plots
+from lessons.acceptance_laws import NUM_DRAWS, Outcome, Setting, processed, visible
+from lessons.derivations import DERIVATIONS, check_all
+from lessons.words import Words
+
+# ---- pictures -----------------------------------------------------------------------------------------------------
+
+
+def law_options(setting: Setting, is_editable: bool) -> dict[str, object]:
+    """Options of the stage `laws`."""
+    return {"tokens": list(setting.names), "p": list(setting.p), "q": list(setting.q), "editable": is_editable}
+
+
+def card_options(setting: Setting, found: Sequence[Outcome], chosen: str = "") -> dict[str, object]:
+    """Options of the stage `rules`: one card per outcome."""
+    cards = [_card(one) for one in found]
+    return {"names": list(setting.names), "p": list(setting.p), "cards": cards, "chosen": chosen}
+
+
+def _card(one: Outcome) -> dict[str, object]:
+    shares = zip(one.law, one.kept, one.refilled, strict=True)
+    return {
+        "rule": one.rule,
+        "verdict": one.verdict,
+        "acceptance": f"{one.acceptance:.3f}",
+        "accepted": f"{one.accepted:.3f}",
+        "distance": f"{one.distance:.3f}",
+        "p_value": p_value_text(one.p_value),
+        "tokens": [{"law": law, "kept": kept, "refilled": refilled} for law, kept, refilled in shares],
+    }
+
+
+def p_value_text(value: float) -> str:
+    """A p-value for a reader: two digits, and a power of ten where it is tiny."""
+    return "< 1e-300" if value < 1e-300 else f"{value:.0e}" if value < 0.001 else f"{value:.3f}"
+
+
+def temperature_curve(t: Words, setting: Setting, temperature: float) -> go.Figure:
+    """α against the temperature of both laws, which are given at temperature 1."""
+    temperatures = [0.0, *np.geomspace(0.05, 4, 45).tolist()]
+    pairs = [(processed(setting.p, heat, 1.0), processed(setting.q, heat, 1.0)) for heat in temperatures]
+    chart = plots.figure(x=t("heat.x"), y=t("heat.y"), height=260)
+    chart.add_scatter(
+        x=temperatures,
+        y=[1 - float(total_variation(np.array(a), np.array(b))) for a, b in pairs],
+        mode="lines",
+        line={"color": plots.ACCENT, "width": 2.5},
+        hovertemplate="T = %{x:.2f}<br>α = %{y:.3f}<extra></extra>",
+    )
+    chart.update_yaxes(range=[0, 1.04])
+    return plots.marker_line(chart, temperature, t("heat.now", temperature=temperature), axis="x", color=plots.NEUTRAL)
+
+
+# ---- tables -------------------------------------------------------------------------------------------------------
+
+
+def token_table(t: Words, setting: Setting, one: Outcome) -> str:
+    """Token by token: p, the rule's law, the draws, and how many standard errors the draws are from p."""
+    heads = ("token", "p", "law", "drawn", "errors")
+    head = "".join(f"<th scope='col'>{escape(t(f'tokens.{name}'))}</th>" for name in heads)
+    body = ""
+    for name, target, law, drawn in zip(setting.names, setting.p, one.law, one.drawn, strict=True):
+        error = (target * (1 - target) / one.num_draws) ** 0.5
+        away = f"{(drawn - target) / error:+.1f}" if error > 1e-12 else "0" if drawn == target else "∞"
+        cells = "".join(
+            f"<td class='num'>{cell}</td>" for cell in (f"{target:.4f}", f"{law:.4f}", f"{drawn:.4f}", away)
+        )
+        body += f"<tr><th scope='row'>{frame.safe(visible(name))}</th>{cells}</tr>"
+    return f"<table class='figures'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def reconcile_rows(t: Words, found: Sequence[Outcome], guess: float | None) -> list[frame.Row]:
+    """Acceptance of every rule, derived and drawn; `guess` is the reader's, for the exact rule."""
+    rows = []
+    for one in found:
+        label = t("reconcile.acceptance", rule=t(f"stage.name.{one.rule}"))
+        note = t("reconcile.own", p_value=p_value_text(one.own_p_value))
+        if one.rule == "exact" and guess is not None:
+            note = f"{t('reconcile.yours', value=guess)} · {note}"
+        rows.append(frame.Row(label, one.acceptance, one.accepted, note=note))
+    return rows
+
+
+def check_table(t: Words) -> str:
+    """What the machine found for every line of every derivation."""
+    heads = ("line", "proved", "points", "seconds")
+    head = "".join(f"<th scope='col'>{escape(t(f'check.{name}'))}</th>" for name in heads)
+    found, body = check_all(), ""
+    for group, lines in DERIVATIONS.items():
+        for line in lines:
+            one = found[line.key]
+            tick = "✓" if one.is_proved else "✗"
+            points = f"{one.num_points - one.num_disagreeing}/{one.num_points}" if one.num_points else "–"
+            cells = (f"{tick} {one.num_proved}/{one.num_equalities}", points, f"{1000 * one.seconds:.0f} ms")
+            name = f"{t(f'derive.{group}')} · {t(f'line.{line.key}.name')}"
+            body += f"<tr><th scope='row'>{escape(name)}</th>"
+            body += "".join(f"<td class='num'>{cell}</td>" for cell in cells) + "</tr>"
+    note = f"<p class='size-note'>{escape(t('check.note'))} {frame.badge(t, 'measured')}</p>"
+    return f"<table class='figures'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+
+
+def distance_table(t: Words, num_draws: int = NUM_DRAWS) -> str:
+    """The distance that an exact sampler shows by chance, √(V/2πn), for growing vocabularies."""
+    sizes = (8, 16, 32, 64, 128, 1000)
+    head = "".join(f"<th scope='col'>V = {size}</th>" for size in sizes)
+    cells = "".join(f"<td class='num'>{(size / (2 * np.pi * num_draws)) ** 0.5:.4f}</td>" for size in sizes)
+    label = escape(t("distance.row", draws=num_draws))
+    row = f"<tr><th scope='row'>{label} {frame.badge(t, 'theory')}</th>{cells}</tr>"
+    return f"<table class='figures'><thead><tr><td></td>{head}</tr></thead><tbody>{row}</tbody></table>"

@@ -1,0 +1,151 @@
+"""What a reader operates on every page: the predict box, the transport bar, permalinks, downloads; and error sentences.
+
+Knows nothing of what is predicted or shown. Lessons reach all of it through lessons/frame.py.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+
+import gradio as gr
+from gradio.components import Component
+from gradio.context import Context
+
+from engine import EngineError
+from lessons import live
+from lessons.stage import Widget
+from lessons.words import Words, fill, placeholders
+
+MAX_LINKED_CHARS = 1000  # a longer prompt rides in the downloaded run instead
+
+
+# ---- errors -------------------------------------------------------------------------------------------------------
+
+
+def error(t: Words, exception: Exception) -> str:
+    """The sentence for an error, in the reader's language, by its code; a general one where the code has no words."""
+    code = getattr(exception, "code", "other")
+    sentences = t.frame_group("error.")
+    text = sentences.get(code, sentences["other"])
+    values = {"code": code} | getattr(exception, "values", {})
+    names = {name.strip("{}").split(":")[0] for name in placeholders(text)}
+    return fill(text, {name: values.get(name, "?") for name in names})
+
+
+# ---- predictions --------------------------------------------------------------------------------------------------
+
+
+class Predict(Widget):
+    """A question that the reader commits to before the run; None until then, afterwards the answer.
+
+    Answers are kept in the reader's browser under "LESSON.KEY". Event: commit.
+    """
+
+    def __init__(self, t: Words, key: str, options: Mapping[str, object]):
+        words = t.group(f"{key}.") | {f"frame.{k}": v for k, v in t.frame_group("predict.").items()}
+        super().__init__("predict", t, words, options={**options, "key": f"{t.lesson}.{key}"}, elem_id=_id(t, key))
+
+
+def predict(t: Words, key: str, choices: tuple[str, ...] = ("a", "b", "c")) -> Predict:
+    """One of several answers. Words: KEY.question, KEY.choice.a, …, and if wanted KEY.after, shown once committed."""
+    missing = [choice for choice in choices if f"{key}.choice.{choice}" not in t]
+    if missing:
+        raise KeyError(f"{t.lesson}.md has no words for {key}.choice.{missing[0]}")
+    return Predict(t, key, {"choices": list(choices)})
+
+
+def predict_number(t: Words, key: str, scale: tuple[float, float, float], unit: str = "") -> Predict:
+    """A number on a scale of (smallest, largest, step). Words: KEY.question and if wanted KEY.after."""
+    minimum, maximum, step = scale
+    return Predict(t, key, {"minimum": minimum, "maximum": maximum, "step": step, "unit": unit})
+
+
+def _id(t: Words, key: str) -> str:
+    return f"{t.lesson}-{key}".replace(".", "-").replace("_", "-")
+
+
+# ---- runs ---------------------------------------------------------------------------------------------------------
+
+
+def transport(t: Words, run: str = "", channel: str = "", *, autoplay: bool = False) -> Widget:
+    """The bar that moves through a run: play, pause, step, seek, speed, stop. Its value is the run's id.
+
+    Event done: a run that was started after the page opened has ended. Stopping is wired here already.
+    """
+    words = t.frame_group("transport.")
+    options = {"autoplay": autoplay}
+    bar = Widget("transport", t, words, value=run or None, channel=channel or t.lesson, options=options)
+    bar.act(_stop, outputs=None, show_progress="hidden", queue=False, api_visibility="private")
+    return bar
+
+
+def _stop(event: gr.EventData) -> None:
+    live.stop(str(event.run))
+
+
+def downloads(t: Words, bar: Widget) -> None:
+    """Buttons that download the run shown by a transport bar, and that open such a file again."""
+    with gr.Row(elem_classes="quiet-buttons"):
+        save = gr.Button(t.frame("downloads.save"), size="sm")
+        opener = gr.UploadButton(t.frame("downloads.open"), size="sm", file_types=[".gz", ".jsonl"], type="filepath")
+    save.click(None, inputs=[bar], js="(run) => { window.inferencePage.download(run); return []; }")
+
+    def open_run(path: str) -> object:
+        try:
+            return live.open_file(path)
+        except EngineError as problem:
+            gr.Warning(error(t, problem), title="")
+            return gr.skip()
+
+    opener.upload(open_run, inputs=[opener], outputs=[bar], show_progress="hidden", api_visibility="private")
+
+
+# ---- permalinks ---------------------------------------------------------------------------------------------------
+
+
+def permalink(t: Words, components: Mapping[str, Component]) -> None:
+    """A button that copies a link to these settings; opening the link sets them again.
+
+    Only settings that differ from their first value ride in the link, texts up to 1,000 characters.
+    """
+    names = list(components)
+    spec = {"lesson": t.lesson, "names": names, "defaults": [c.value for c in components.values()],
+            "longest": MAX_LINKED_CHARS, "copied": t.frame("permalink.copied"), "long": t.frame("permalink.long"),
+            "manual": t.frame("permalink.manual")}  # fmt: skip
+    with gr.Row(elem_classes="quiet-buttons"):
+        button = gr.Button(t.frame("permalink.copy"), size="sm")
+    script = f"(...values) => {{ window.inferencePage.copyLink({json.dumps(spec)}, values); return []; }}"
+    button.click(None, inputs=list(components.values()), js=script)
+
+    def restore(request: gr.Request) -> list[object]:
+        query = dict(request.query_params)
+        wanted = query.get("lesson") == t.lesson
+        return [linked_value(c, query.get(name)) if wanted else gr.skip() for name, c in components.items()]
+
+    Context.root_block.load(
+        restore, outputs=list(components.values()), show_progress="hidden", queue=False, api_visibility="private"
+    )
+
+
+def linked_value(component: Component, text: str | None) -> object:
+    """The value that a link's text gives a component; gr.skip() where it gives none that the component could have."""
+    try:
+        value = None if text is None else _parse(component, text)
+    except ValueError:
+        value = None
+    return gr.skip() if value is None else value
+
+
+def _parse(component: Component, text: str) -> object:
+    if isinstance(component, gr.Slider | gr.Number):
+        number = float(text)
+        smallest = -math.inf if component.minimum is None else component.minimum
+        largest = math.inf if component.maximum is None else component.maximum
+        if not smallest <= number <= largest:
+            return None
+        return int(number) if number.is_integer() else number
+    if isinstance(component, gr.Checkbox):
+        return {"true": True, "false": False}.get(text)
+    if isinstance(component, gr.Dropdown | gr.Radio):
+        return next((value for _, value in component.choices if str(value) == text), None)
+    return text[:MAX_LINKED_CHARS]

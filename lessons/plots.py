@@ -1,0 +1,67 @@
+"""The look of every chart: one figure style and one palette, readable on light and on dark paper.
+
+Knows nothing of lessons: numbers in, Plotly out. Moving pictures are stages (lessons/stage.py), not charts.
+"""
+
+from collections.abc import Sequence
+
+import gradio as gr
+import plotly.graph_objects as go
+
+# Mid tones with at least 3:1 on both papers of assets/palette.css (a test holds them to it).
+NEUTRAL = "#7d828b"
+ACCENT = "#3d83d9"
+GOOD = "#159a74"
+BAD = "#d4552f"
+FATES = {"target": NEUTRAL, "accepted": GOOD, "resampled": "#d9690f", "bonus": "#9465d6", "rejected": "#8f8780"}
+OWNERS = ("#2f86c5", "#c9711a", "#159a74", "#bf5f9b", "#998017", "#7f72d3", "#d05252", "#72838f")
+
+FONT = '"Source Sans Pro", system-ui, "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", sans-serif'
+_GRID = "rgba(125, 130, 139, 0.22)"
+
+
+def figure(x: str = "", y: str = "", height: int = 320) -> go.Figure:
+    """An empty figure in the house style; x and y are the axis titles."""
+    axis = {"gridcolor": _GRID, "zeroline": False, "linecolor": NEUTRAL, "ticks": "outside", "tickcolor": _GRID}
+    return go.Figure(
+        layout={
+            "template": "none",
+            "height": height,
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "font": {"family": FONT, "size": 14, "color": NEUTRAL},
+            "margin": {"l": 56, "r": 16, "t": 16, "b": 48},
+            "xaxis": axis | {"title": {"text": x}, "showgrid": False, "automargin": True},
+            "yaxis": axis | {"title": {"text": y}, "automargin": True},
+            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "bgcolor": "rgba(0,0,0,0)"},
+            "hoverlabel": {"font": {"family": FONT}},
+            "bargap": 0.28,
+            "dragmode": False,
+        }
+    )
+
+
+def bars(chart: go.Figure, x: Sequence, y: Sequence[float], name: str = "", color: str = ACCENT) -> go.Figure:
+    """Add one series of bars; several are grouped."""
+    return chart.add_bar(x=list(x), y=list(y), name=name, marker={"color": color, "line": {"width": 0}})
+
+
+def lines(chart: go.Figure, x: Sequence, y: Sequence[float], name: str = "", color: str = ACCENT) -> go.Figure:
+    """Add one line with its points marked."""
+    style = {"color": color, "width": 2}
+    return chart.add_scatter(
+        x=list(x), y=list(y), name=name, mode="lines+markers", line=style, marker={"color": color, "size": 6}
+    )
+
+
+def marker_line(chart: go.Figure, value: float, label: str, axis: str = "y", color: str = BAD) -> go.Figure:
+    """Add a dashed reference line with a label, such as the reader's prediction; axis "y" is a horizontal line."""
+    style = {"line": {"color": color, "width": 1.5, "dash": "dash"}, "annotation": {"font": {"color": color}}}
+    if axis == "y":
+        return chart.add_hline(y=value, annotation_text=label, annotation_position="top right", **style)
+    return chart.add_vline(x=value, annotation_text=label, annotation_position="top right", **style)
+
+
+def place(chart: go.Figure | None, label: str) -> gr.Plot:
+    """Put a figure on the page; the label is for those who do not see it."""
+    return gr.Plot(value=chart, label=label, show_label=False, container=False, elem_classes="chart")

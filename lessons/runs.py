@@ -1,0 +1,120 @@
+"""Runs: append-only lists of events with an id, and the bounded shelf that keeps them.
+
+Knows nothing of the engine's thread (lessons/worker.py) nor of the wire (lessons/stream.py). A run is written by one
+thread and read by many; readers hold a cursor of their own and never make the writer wait.
+"""
+
+import json
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from engine import Event, Request, RoundFinished, encode, load_trace
+
+TRACE_FOLDER = Path(__file__).parent.parent / "assets" / "traces"
+RECORDED = "recorded-"
+MAX_RUNS = 200
+MAX_KEPT_EVENTS = 2_000_000
+MODES = ("together", "race", "in_turn")
+
+
+class Run:
+    """One run. `place` is its place in the queue (0: it is running or over); `ending` says how it ended.
+
+    ending: "" while it goes on, then "finished", "stopped", or the code of the error that ended it.
+    """
+
+    def __init__(self, requests: Sequence[Request] = (), mode: str = "together", forks: Sequence[tuple[str, int]] = ()):
+        if mode not in MODES:
+            raise ValueError(f"mode is {mode!r}; it must be one of {MODES}")
+        self.id = secrets.token_urlsafe(16)
+        self.requests = tuple(requests)
+        self.mode = mode
+        self.forks = tuple(forks)
+        self.is_recorded = False
+        self.events: list[Event] = []
+        self.place = 0
+        self.ending = ""
+        self.readers: set[object] = set()  # whoever follows it; add and discard are atomic
+        self.is_stopping = False
+        self.ended = threading.Event()
+        self._lines: list[str] = []
+
+    def append(self, events: Iterable[Event]) -> None:
+        """Add events; only the thread that owns the run calls this."""
+        self.events.extend(events)
+
+    def end(self, ending: str) -> None:
+        """Close the run; nothing is appended afterwards."""
+        self.place = 0
+        self.ending = ending
+        self.ended.set()
+
+    def lines(self, start: int, stop: int) -> list[str]:
+        """Events start…stop as JSON, encoded once for all readers."""
+        while len(self._lines) < stop:
+            event = encode(self.events[len(self._lines)])
+            self._lines.append(json.dumps(event, ensure_ascii=False, separators=(",", ":")))
+        return self._lines[start:stop]
+
+
+def recorded(events: Iterable[Event], run_id: str = "") -> Run:
+    """A run that was over before this process began."""
+    run = Run()
+    run.id = run_id or run.id
+    run.is_recorded = True
+    run.append(events)
+    run.mode = mode_of(run.events)
+    run.end("finished")
+    return run
+
+
+def mode_of(events: Sequence[Event]) -> str:
+    """How the requests of a run shared the engine: "race" where they took turns and changed places again and again."""
+    turns = [(event.step, event.request_id) for event in events if isinstance(event, RoundFinished)]
+    owners = [name for _, name in turns]
+    if len(set(step for step, _ in turns)) < len(turns) or len(set(owners)) < 2:
+        return "together"
+    num_changes = sum(one != other for one, other in zip(owners, owners[1:], strict=False))
+    return "race" if num_changes >= 2 * len(set(owners)) - 1 else "in_turn"
+
+
+@lru_cache(maxsize=32)
+def recorded_run(name: str) -> Run | None:
+    """The run recorded in assets/traces/NAME.jsonl.gz, None where there is none."""
+    paths = {path.name.removesuffix(".jsonl.gz"): path for path in TRACE_FOLDER.glob("*.jsonl.gz")}
+    return recorded(load_trace(paths[name]), RECORDED + name) if name in paths else None
+
+
+class Shelf:
+    """The runs that can still be read: the newest ones, within two limits. Runs that go on are never dropped."""
+
+    def __init__(self, max_runs: int = MAX_RUNS, max_events: int = MAX_KEPT_EVENTS):
+        self._max_runs = max_runs
+        self._max_events = max_events
+        self._runs: OrderedDict[str, Run] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, run: Run) -> str:
+        """Keep a run and drop the oldest ended ones that no longer fit; returns its id."""
+        with self._lock:
+            self._runs[run.id] = run
+            num_events = sum(len(kept.events) for kept in self._runs.values())
+            for old in [kept for kept in self._runs.values() if kept.ending and kept is not run]:
+                if len(self._runs) <= self._max_runs and num_events <= self._max_events:
+                    break
+                num_events -= len(old.events)
+                del self._runs[old.id]
+        return run.id
+
+    def get(self, run_id: str) -> Run | None:
+        """The run of that id, recorded or live; None where it is unknown or no longer kept."""
+        if run_id.startswith(RECORDED):
+            return recorded_run(run_id.removeprefix(RECORDED))
+        with self._lock:
+            if run_id in self._runs:
+                self._runs.move_to_end(run_id)
+            return self._runs.get(run_id)

@@ -1,0 +1,32 @@
+"""Fixtures that many tests share: tiny models on disk, and the real SmolLM2-135M."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tiny_models import transformers_model
+from tiny_tokenizers import save_byte_level
+
+from engine import weights
+from engine.weights import LoadedModel
+
+
+@pytest.fixture
+def tiny_model(tmp_path: Path) -> Callable[..., Path]:
+    """`tiny_model(architecture, **sizes)`: a folder with a random model of that architecture and a real tokenizer.
+
+    Architectures are those of tiny_models.py; the vocabulary has 320 tokens, padded to 352.
+    """
+
+    def make(architecture: str, **sizes: object) -> Path:
+        folder = tmp_path / architecture
+        transformers_model(architecture, **{"vocab_size": 352, **sizes}).save_pretrained(folder)
+        return save_byte_level(folder)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> LoadedModel:
+    """The default model, from the store or fetched once. Tests that use it carry the marker `model`."""
+    return weights.load("smollm2-135m")

@@ -1,0 +1,46 @@
+"""The GPU script where there is no GPU: it says so, and its dry run on the CPU finds nothing wrong."""
+
+import json
+
+import pytest
+import torch
+from tiny_models import save_folder, transformers_model
+
+from engine.bench import gpu
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_it_says_so_in_one_sentence_and_is_content(capsys, tmp_path):
+    assert gpu.main(["--out", str(tmp_path / "gpu.json")]) == 0
+    assert capsys.readouterr().out.count("\n") == 1
+    assert not (tmp_path / "gpu.json").exists()
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory) -> dict:
+    """What a dry run on a tiny model writes."""
+    folder = tmp_path_factory.mktemp("gpu")
+    save_folder(transformers_model("smollm2-tied", vocab_size=256, max_position_embeddings=256), folder)
+    options = ["--device", "cpu", "--dtypes", "float32,float16", "--tokens", "12", "--context", "64", "--repeats", "1"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder))  # where the loader keeps its notes
+        assert gpu.main([*options, "--model", str(folder), "--out", str(folder / "gpu.json")]) == 0
+    return json.loads((folder / "gpu.json").read_text())
+
+
+def test_the_dry_run_finds_device_and_reference_equal(record):
+    assert record["ok"]
+    assert {check["shape"] for check in record["checks"]} == {"prompt", "steps", "verify", "tree", "ragged"}
+    assert all(text["num_equal"] == text["num_tokens"] == 12 for text in record["texts"] if "plain" in text["name"])
+
+
+def test_the_dry_run_times_every_pass_and_every_drafter(record):
+    assert [timed["rows"] for timed in record["passes"]] == 2 * list(gpu.PASS_ROWS)
+    assert {speed["drafter"] for speed in record["speed"]} == set(gpu.DRAFTERS)
+    assert all(speed["tokens_per_second"] > 0 and speed["tokens_per_pass"] >= 1 for speed in record["speed"])
+    assert record["engines"][0]["device"] == "cpu"
+
+
+def test_a_text_is_compared_up_to_its_first_difference():
+    assert gpu.compare_texts("x", [1, 2, 3], [1, 2, 4]) == {"name": "x", "num_tokens": 3, "num_equal": 2, "ok": False}
+    assert gpu.compare_texts("x", [1, 2], [1, 2])["ok"]

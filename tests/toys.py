@@ -1,0 +1,120 @@
+"""A toy target and drafters for engine tests: eight tokens, so that every law can be written down and counted.
+
+The weights are random but large, so that its laws are neither flat nor certain.
+"""
+
+from collections.abc import Sequence as Ids
+
+import tokenizers
+import torch
+
+from engine import Engine, EngineConfig
+from engine.batch import Batch, Part
+from engine.cache import KVCache
+from engine.drafters import Proposal
+from engine.model_config import ModelConfig
+from engine.sampling import uniform
+from engine.sequence import Sequence
+from engine.tokenizer import Tokenizer
+from engine.weights import LoadedModel
+
+VOCAB_SIZE = 8
+
+
+def letter_tokenizer(vocab_size: int = VOCAB_SIZE) -> Tokenizer:
+    """Token i is the letter A + i."""
+    letters = {chr(ord("A") + i): i for i in range(vocab_size)}
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=letters, merges=[]))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = tokenizers.decoders.ByteLevel()
+    return Tokenizer(backend, {}, None, ())
+
+
+def toy_config(**changes: object) -> ModelConfig:
+    """Four narrow layers."""
+    sizes = {
+        "model_type": "llama", "num_layers": 4, "hidden_size": 16, "intermediate_size": 24, "num_heads": 2,
+        "num_kv_heads": 1, "head_dim": 8, "vocab_size": VOCAB_SIZE, "context_length": 64, "rms_norm_eps": 1e-5,
+        "rope_theta": 1e4,
+    }  # fmt: skip
+    return ModelConfig(**(sizes | changes))
+
+
+def toy_model(seed: int = 0, spread: float = 0.35, **changes: object) -> LoadedModel:
+    """Random weights; `spread` widens the logits."""
+    config = toy_config(**changes)
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator) * spread
+
+    hidden, heads = config.hidden_size, config.head_dim * config.num_heads
+    keys, inner = config.head_dim * config.num_kv_heads, config.intermediate_size
+    tensors = {
+        "model.embed_tokens.weight": normal(config.vocab_size, hidden),
+        "lm_head.weight": normal(config.vocab_size, hidden),
+        "model.norm.weight": torch.ones(hidden),
+    }
+    for layer in range(config.num_layers):
+        name = f"model.layers.{layer}."
+        tensors |= {
+            f"{name}input_layernorm.weight": torch.ones(hidden),
+            f"{name}post_attention_layernorm.weight": torch.ones(hidden),
+            f"{name}self_attn.q_proj.weight": normal(heads, hidden),
+            f"{name}self_attn.k_proj.weight": normal(keys, hidden),
+            f"{name}self_attn.v_proj.weight": normal(keys, hidden),
+            f"{name}self_attn.o_proj.weight": normal(hidden, heads),
+            f"{name}mlp.gate_proj.weight": normal(inner, hidden),
+            f"{name}mlp.up_proj.weight": normal(inner, hidden),
+            f"{name}mlp.down_proj.weight": normal(hidden, inner),
+        }
+    return LoadedModel(f"toy-{seed}", config, tensors, letter_tokenizer(config.vocab_size), f"{seed:064x}", None)
+
+
+class RandomDrafter:
+    """An adversary: drafts tokens that have nothing to do with the target, from a flat law."""
+
+    needs_slots = False
+    caches: tuple[KVCache, ...] = ()
+    num_cached = 0
+
+    def propose(self, sequence: Sequence, num_tokens: int, table: Ids[int]) -> Proposal:
+        seed, position = sequence.params.seed + 7, len(sequence)
+        tokens = [int(VOCAB_SIZE * uniform(seed, position + i, "draft")) for i in range(num_tokens)]
+        return Proposal(tuple(tokens), torch.full((num_tokens, VOCAB_SIZE), 1 / VOCAB_SIZE))
+
+    def update(self, sequence: Sequence, num_drafted: int, num_accepted: int) -> None:
+        """Learns nothing."""
+
+
+class RandomTreeDrafter(RandomDrafter):
+    """A fixed tree of given (not drawn) tokens: two children, each with two of their own, then a chain."""
+
+    def propose(self, sequence: Sequence, num_tokens: int, table: Ids[int]) -> Proposal:
+        shape = ((-1, -1, 0, 0, 1, 1, 2, 4) if num_tokens > 2 else (-1, -1, 0, 1))[: 4 * num_tokens]
+        depth = [0] * len(shape)
+        for node, parent in enumerate(shape):
+            depth[node] = 1 + (depth[parent] if parent >= 0 else 0)
+        shape = [parent for node, parent in enumerate(shape) if depth[node] <= num_tokens]
+        start = int(VOCAB_SIZE * uniform(sequence.params.seed + 9, len(sequence), "draft"))
+        tokens = [(start + 3 * node) % VOCAB_SIZE for node in range(len(shape))]  # siblings differ
+        return Proposal(tuple(tokens), None, tuple(shape))
+
+
+class TargetDrafter(RandomDrafter):
+    """Draft = target: runs another engine's model with all its layers, so that every draft should be accepted."""
+
+
+def toy_engine(loaded: LoadedModel | None = None, **config: object) -> Engine:
+    """An engine on the toy model in fp32 with small blocks."""
+    settings = {"dtype": "float32", "block_size": 4, "num_blocks": 64, "max_running": 8} | config
+    adversaries = {"random": RandomDrafter, "tree": RandomTreeDrafter}
+    return Engine(EngineConfig(**settings), loaded or toy_model(), extra_drafters=adversaries)
+
+
+def exact_law(engine: Engine, token_ids: Ids[int]) -> torch.Tensor:
+    """The toy's own logits after `token_ids`, computed from nothing: (vocab,)."""
+    config = engine.model.config
+    blocks = -(-len(token_ids) // 4)
+    cache = KVCache(config, blocks, 4, "float32")
+    return engine.model.forward(Batch.join([Part("prompt", list(token_ids), range(blocks), 0, num_logits=1)]), cache)[0]
