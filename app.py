@@ -49,6 +49,7 @@ def options(arguments: Sequence[str] | None = None, environment: Mapping[str, st
     add("port", "7860", "port to listen on, 0 for any free one", int)
     add("model", "smollm2-135m", f"name, hub id, folder or .gguf file; {NO_MODEL!r} shows recorded runs only")
     add("drafter", "", "drafter of requests that name none")
+    add("draft-model", "", "the smaller model that drafter draft_model runs")
     add("dtype", "float16", "how weights are stored: float32, float16, bfloat16, int8")
     add("device", "cpu", "cpu or cuda")
     add("threads", "0", "threads of the engine, 0 leaves it to the machine", int)
@@ -61,7 +62,8 @@ def engine_settings(chosen: argparse.Namespace) -> dict[str, object]:
     """The engine's share of the options; an empty model means none."""
     names = ("dtype", "device", "threads", "num_blocks", "block_size")
     model = "" if chosen.model.lower() == NO_MODEL else chosen.model
-    return {name: getattr(chosen, name) for name in names} | {"model": model, "drafter": chosen.drafter or None}
+    drafting = {"drafter": chosen.drafter or None, "draft_model": chosen.draft_model or None}
+    return {name: getattr(chosen, name) for name in names} | {"model": model} | drafting
 
 
 # ---- the application ----------------------------------------------------------------------------------------------
@@ -118,7 +120,8 @@ def add_routes(app: FastAPI, model: str) -> None:
         return FileResponse(found) if is_ours else PlainTextResponse("There is no such file.", 404)
 
     for page in pages():
-        for path in {page.path.rstrip("/"), f"{page.prefix}{page.chapter}", f"{page.prefix}{page.chapter}/"} - {"", page.path}:
+        named = f"{page.prefix}{page.chapter}"
+        for path in {page.path.rstrip("/"), named, f"{named}/"} - {"", page.path}:
             app.add_api_route(path, redirect_to(page.path), include_in_schema=False)
 
 

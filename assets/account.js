@@ -77,12 +77,13 @@ function costsOf(vanilla, speculative, rounds) {
 function speedupOf(vanilla, speculative, rounds, costs) {
   if (!costs || !speculative.tpot) return null;
   const { plain, draft, verify, other } = costs;
-  const expected = expectedTokens(rounds.alpha ?? 0, rounds.perRound);
+  const drafts = speculative.generation.map((round) => round.verified?.token_ids.length ?? 0);
+  const expected = sum(drafts, (length) => expectedTokens(rounds.alpha ?? 0, length)) / rounds.count;
   const ratio = (tau, parts) => (tau * plain) / sum(parts, (part) => part);
-  const cured = {
-    acceptance: ratio(rounds.perRound + 1, [draft, verify, other]),
+  const cured = { // as engine.accounting.explain_speedup: one term alone made ideal
+    acceptance: ratio(Math.max(rounds.tau, rounds.perRound + 1), [draft, verify, other]),
     draft: ratio(rounds.tau, [verify, other]),
-    verify: ratio(rounds.tau, [draft, plain, other]),
+    verify: ratio(rounds.tau, [draft, Math.min(verify, plain), other]),
     other: ratio(rounds.tau, [draft, verify]),
   };
   const worst = Object.keys(cured).reduce((best, code) => (cured[code] > cured[best] ? code : best));
@@ -94,7 +95,7 @@ function speedupOf(vanilla, speculative, rounds, costs) {
   };
 }
 
-/** E[τ] = 1 + α + … + α^K, bonus included; K may be a mean. */
+/** E[τ] = 1 + α + … + α^K, bonus included. */
 export function expectedTokens(alpha, length) {
   return alpha >= 1 ? length + 1 : (1 - alpha ** (length + 1)) / (1 - alpha);
 }

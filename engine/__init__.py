@@ -1,36 +1,37 @@
 """The public face of the engine: everything that a lesson or a notebook may use, and nothing else."""
 
-from engine.accept import accept_chain, accept_greedy, accept_tree, accept_typical
+# ruff: noqa: F401
+from engine.accept import (
+    DraftTree, Trial, Verdict, accept_chain, accept_greedy, accept_sampler_match, accept_tree, accept_typical,
+    typical_threshold,
+)  # fmt: skip
+from engine.accounting import (
+    RoundCosts, SpeedupAccount, attention_intensity, blocks_needed, decode_floor_seconds, expected_accepted,
+    expected_tokens, expected_tokens_by_position, explain_speedup, flops_per_token, kv_bytes_per_token, matmul_intensity,
+    mla_bytes_per_token, model_bytes, num_parameters, operations_factor, optimal_draft_length, paging_waste,
+    prefill_flops, reservation_waste, reusable_tokens, ridge, speedup, speedup_with_verify, tokens_distribution,
+    utilisation,
+)  # fmt: skip
 from engine.blocks import BlockPool, Copy
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.errors import EngineError, OutOfBlocks
 from engine.events import (
-    Drafted,
-    Event,
-    Finished,
-    Inspected,
-    RoundFinished,
-    Sampled,
-    Submitted,
-    Verified,
-)
+    EVENT_TYPES, Admitted, BlockCopied, BlockEvicted, BlockFilled, BlockFreed, BlockHashed, BlockHit, BlockShared,
+    BlockTaken, Drafted, EngineStarted, Event, Finished, Forwarded, Inspected, Prefilled, RoundFinished, Sampled,
+    Submitted, Verified,
+)  # fmt: skip
 from engine.laws import (
-    EXACT_RULES,
-    LOSSY_RULES,
-    RULES,
-    WRONG_RULES,
-    accept_many,
-    acceptance_rate,
-    output_law,
-    processed_law,
-    residual_law,
-)
+    EXACT_RULES, LOSSY_RULES, WRONG_RULES, Draws, accept_many, acceptance_rate, output_law, processed_law, residual_law,
+)  # fmt: skip
 from engine.request import Completion, Request, SamplingParams
-from engine.sampling import probabilities
-from engine.statistics import chi_square, total_variation
-from engine.trace import decode, encode
-from engine.trace import fold as fold_trace
+from engine.sampling import draft_params, greedy_tokens, probabilities, sample, uniform
+from engine.state import State
+from engine.statistics import ChiSquare, chi_square, total_variation
+from engine.trace import decode, encode, fold
 from engine.trace import load as load_trace
 from engine.trace import parse as parse_trace
 from engine.trace import save as save_trace
+from engine.weights import ALLOWED as ALLOWED_MODELS
+from engine.weights import LoadedModel
+from engine.weights import load as load_model

@@ -147,7 +147,7 @@ def _check_shapes(target_probs: torch.Tensor, draft_probs: torch.Tensor | None, 
     if not is_right or not all(0 <= token < vocab for token in tokens):
         shapes = tuple(target_probs.shape), None if draft_probs is None else tuple(draft_probs.shape), len(coins)
         sentence = (
-            f"K = {num_drafts} drafts need target laws (K+1, vocab), draft laws (K, vocab), K coins and tokens < vocab; "
+            f"K = {num_drafts} drafts need target laws (K+1, vocab), draft laws (K, vocab), K coins, tokens < vocab; "
             f"the target laws are {shapes[0]}, the draft laws {shapes[1]}, the coins {shapes[2]}, the tokens {tokens}"
         )
         raise EngineError("bad_shape", sentence, num_drafts=num_drafts, shapes=shapes)

@@ -65,9 +65,12 @@ def read_chat_template(folder: Path) -> ChatTemplate | None:
 
 
 def read_tokenizer_config(folder: Path) -> dict[str, Any]:
-    """tokenizer_config.json, or {} where there is none."""
+    """tokenizer_config.json, or {} where there is none. Raises EngineError("bad_tokenizer")."""
     path = folder / "tokenizer_config.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    try:
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except ValueError as error:
+        raise EngineError("bad_tokenizer", f"{path} cannot be read: {error}", path=str(path)) from error
 
 
 def token_text(written: str | Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ Knows nothing of where the folder came from. Weights are mapped, not copied; pic
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,13 @@ def read_config(folder: Path) -> ModelConfig:
     if not (folder / "config.json").is_file():
         sentence = f"{folder} has no config.json; name a folder that save_pretrained wrote, or a .gguf file"
         raise EngineError("model_not_found", sentence, model=str(folder))
-    config = ModelConfig.from_dict(_read_json(folder / "config.json"))
+    written = _read_json(folder / "config.json")
+    try:
+        config = ModelConfig.from_dict(written)
+    except (TypeError, AttributeError) as error:  # an entry is of a kind that no config has
+        raise EngineError(
+            "bad_model_config", f"{folder / 'config.json'} is broken: {error}", path=str(folder)
+        ) from error
     generation = folder / "generation_config.json"
     more = token_ids(_read_json(generation).get("eos_token_id")) if generation.is_file() else ()
     return dataclasses.replace(config, eos_token_ids=tuple(dict.fromkeys([*config.eos_token_ids, *more])))
@@ -99,22 +106,27 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     return shapes | {f"model.layers.{i}.{name}": size for i in range(config.num_layers) for name, size in layer.items()}
 
 
+def check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]], source: str) -> None:
+    """Raises EngineError("bad_weights") for a weight missing or misshapen, ("unsupported_model") for one too many."""
+    expected = expected_shapes(config)
+    for name, shape in expected.items():
+        found = shapes.get(name)
+        if found != shape:
+            sentence = f"{source}: {name} should be {shape} by the model's config and is {found or 'missing'}"
+            raise EngineError("bad_weights", sentence, tensor=name, expected=shape, found=found)
+    strangers = sorted(shapes.keys() - expected.keys())
+    if strangers:
+        sentence = f"{source}: this engine cannot use {strangers[0]}; it runs plain Llama-family weights"
+        raise EngineError("unsupported_model", sentence, tensor=strangers[0])
+
+
 def check_tensors(config: ModelConfig, tensors: dict[str, torch.Tensor], folder: Path) -> None:
     """Drops what old checkpoints store needlessly; everything else must be what the config says."""
-    expected = expected_shapes(config)
-    for name in [name for name in tensors if name.endswith("rotary_emb.inv_freq") or name == "lm_head.weight"]:
-        if name not in expected:
-            del tensors[name]
-    for name, shape in expected.items():
-        found = tuple(tensors[name].shape) if name in tensors else None
-        if found != shape:
-            sentence = f"{folder}: {name} should be {shape} by config.json and is {found or 'missing'}"
-            raise EngineError("bad_weights", sentence, tensor=name, expected=shape, found=found)
-    strangers = sorted(tensors.keys() - expected.keys())
-    unread = [name for name in expected if tensors[name].dtype not in _STORED_TYPES]
-    if strangers or unread:
-        name = (strangers or unread)[0]
-        sentence = (
-            f"{folder}: this engine cannot use {name} ({tensors[name].dtype}); it runs plain floating-point weights"
-        )
-        raise EngineError("unsupported_model", sentence, tensor=name)
+    needless = [name for name in tensors if name.endswith("rotary_emb.inv_freq")]
+    for name in [*needless, "lm_head.weight"] if config.tie_embeddings else needless:
+        tensors.pop(name, None)
+    check_shapes(config, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, str(folder))
+    for name, tensor in tensors.items():
+        if tensor.dtype not in _STORED_TYPES:
+            sentence = f"{folder}: {name} is stored as {tensor.dtype}; this engine reads float32, float16 and bfloat16"
+            raise EngineError("unsupported_model", sentence, tensor=name)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.checkpoint import check_shapes
 from engine.gguf import GGUFFile
 from engine.gguf_model import config_json, hub_names, hub_tensor
 from engine.gguf_tokenizer import build_tokenizer, tokenizer_config_json
@@ -28,10 +29,10 @@ def convert(data: Any, target: Path, progress: Progress) -> None:
     progress(0.0, "convert")
     gguf = GGUFFile(data)
     config = config_json(gguf)
-    ModelConfig.from_dict(config)  # refuses what cannot be run before anything is written
     tokenizer = build_tokenizer(gguf.metadata)
     names = hub_names(gguf)
     shapes = {name: gguf.tensors[stored].shape for name, stored in names.items()}
+    check_shapes(ModelConfig.from_dict(config), shapes, "the .gguf file")  # before anything is written
     num_bytes = sum(4 * math.prod(shape) for shape in shapes.values())
     with new_folder(target, num_bytes + 16_000_000) as folder:
         _write_json(folder / "config.json", config)

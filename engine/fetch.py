@@ -192,11 +192,11 @@ def _bar(progress: Progress) -> type:
     class Bar(tqdm):
         def __init__(self, *arguments, **options) -> None:
             super().__init__(*arguments, **{**options, "disable": True})
-            self.arrived = 0
+            self.counts_bytes, self.arrived = options.get("unit") == "B", 0
 
         def update(self, n: float = 1) -> None:
             self.arrived += n
-            if self.unit == "B" and self.total:
+            if self.counts_bytes and self.total:
                 progress(min(self.arrived / self.total, 1.0), "download")
 
     return Bar

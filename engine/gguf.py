@@ -66,6 +66,8 @@ class GGUFFile:
         self.metadata = {self._string(): self._value(self._number("<I")) for _ in range(num_fields)}
         headers = [self._tensor_header() for _ in range(num_tensors)]
         alignment = self.metadata.get("general.alignment", 32)
+        if not isinstance(alignment, int) or alignment < 1:
+            raise ValueError(f"tensors cannot be aligned to {alignment}")
         start = -(-self._at // alignment) * alignment
         self.tensors = {name: self._place(name, kind, shape, start + at) for name, kind, shape, at in headers}
 
@@ -109,8 +111,8 @@ class GGUFFile:
             raise EngineError("unsupported_gguf", sentence, tensor=name, kind=kind)
         block = BLOCKS[kind]
         num_bytes = math.prod(shape) // block.num_weights * block.num_bytes
-        if offset + num_bytes > len(self._data) or (shape and shape[-1] % block.num_weights):
-            raise ValueError(f"tensor {name} runs past the end")
+        if not shape or not num_bytes or offset + num_bytes > len(self._data) or shape[-1] % block.num_weights:
+            raise ValueError(f"tensor {name} is empty, broken or runs past the end")
         return StoredTensor(block.name, shape, offset, num_bytes)
 
 

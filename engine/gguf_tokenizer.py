@@ -32,11 +32,23 @@ _GPT2_NAMES = ("gpt-2", "smollm")  # cut by GPT-2's rule; "smollm" first sets ev
 def build_tokenizer(metadata: Metadata) -> Tokenizer:
     """The tokenizer that a GGUF file's metadata describes.
 
-    Raises EngineError("missing_tokenizer") if there is none, ("unsupported_tokenizer") for a kind not known here.
+    Raises EngineError("missing_tokenizer") if there is none, ("unsupported_tokenizer") for a kind not known here,
+    ("bad_tokenizer") if its parts do not fit together.
     """
-    tokens = metadata.get("tokenizer.ggml.tokens")
-    if not tokens:
+    if not metadata.get("tokenizer.ggml.tokens"):
         raise EngineError("missing_tokenizer", "the .gguf file holds no tokenizer; take one that does")
+    try:
+        return _build(metadata)
+    except EngineError:
+        raise
+    except Exception as error:  # the tokenizers library raises plain Exception
+        raise EngineError(
+            "bad_tokenizer", f"the .gguf file's tokenizer is broken ({error}); download it again"
+        ) from error
+
+
+def _build(metadata: Metadata) -> Tokenizer:
+    tokens = metadata["tokenizer.ggml.tokens"]
     model = metadata.get("tokenizer.ggml.model")
     kinds = metadata.get("tokenizer.ggml.token_type") or [1] * len(tokens)
     vocabulary = {text: index for index, text in enumerate(tokens) if kinds[index] != _UNUSED}

@@ -65,6 +65,7 @@ def acceptance_rate(p: np.ndarray, q: np.ndarray, rule: str, num_drafts: int = 2
 
 def residual_law(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     """Return max(p − q, 0) normalised, and p itself where nothing is left of it (p = q)."""
+    p, q = np.asarray(p), np.asarray(q)
     return _normalised(np.maximum(p - q, 0), p)
 
 

@@ -19,6 +19,8 @@ from kernels import gemm, layer, linear, prompt_attention, rms_norm, rope, swigl
 from kernels.layer import LayerWeights, Rows
 from kernels.linear import Packed
 
+Angles = tuple[Tensor, Tensor] | None  # cos, sin (rows, head_dim / 2) fp32 each; None for a layer without positions
+
 
 class Model:
     """One model with its weights packed for the kernels. dtype is how they are stored; a CPU computes in fp32."""
@@ -51,17 +53,19 @@ class Model:
         return linear.run(x, self.head).float()
 
     def _run_layers(self, x: Tensor, rows: Plan, cache: KVCache, layers: Sequence[int]) -> Tensor:
-        """x (rows, hidden) → (rows, hidden). Both roles pass a layer while its weights are warm, each its own way."""
+        """x (rows, hidden) → (rows, hidden). Prompt rows go layer by layer, generated rows in one call."""
         prompt, generated = x[: rows.num_prompt_rows], x[rows.num_prompt_rows :]
         angles = self._cos[rows.positions], self._sin[rows.positions]  # (rows, head_dim / 2) each
-        turned, unturned = _by_role(rows, angles, cache.block_size), _by_role(rows, None, cache.block_size)
-        for index in layers:
-            weights, keys, values = self.layers[index], cache.keys[index], cache.values[index]
-            prompt_rows, generated_rows = unturned if index in self.config.no_rope_layers else turned
-            if prompt_rows is not None:
-                prompt = prompt_layer(prompt, weights, prompt_rows, keys, values)
-            if generated_rows is not None:
-                generated = layer.run(generated, weights, generated_rows, keys, values)
+        turned = _by_role(rows, angles, cache.block_size)
+        unturned = _by_role(rows, None, cache.block_size) if self.config.no_rope_layers else turned
+        places = [unturned if index in self.config.no_rope_layers else turned for index in layers]
+        weights = [self.layers[index] for index in layers]
+        keys, values = [cache.keys[index] for index in layers], [cache.values[index] for index in layers]
+        if rows.pieces:
+            for one, (place, _), *cached in zip(weights, places, keys, values, strict=True):
+                prompt = prompt_layer(prompt, one, place, *cached)
+        if rows.visible is not None:
+            generated = layer.run_all(generated, weights, [place for _, place in places], keys, values)
         return torch.cat((prompt, generated))
 
 
@@ -72,14 +76,14 @@ def _activation_dtype(dtype: str, device: torch.device) -> torch.dtype:
     return torch.float16 if dtype == "int8" else getattr(torch, dtype)
 
 
-# ---- one layer over prompt rows (over generated rows it is one call: kernels.layer) --------------------------------
+# ---- one layer over prompt rows (what kernels.layer does for generated rows) ----------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class PromptRows:
     """Where the prompt rows of a pass stand; the same for every layer."""
 
-    angles: tuple[Tensor, Tensor] | None  # cos, sin (rows, head_dim / 2); None for a layer without positions
+    angles: Angles
     slots: Tensor  # (rows,) int32
     pieces: tuple[Piece, ...]  # one per sequence
     block_size: int
@@ -111,22 +115,20 @@ def prompt_attend(x: Tensor, weights: LayerWeights, rows: PromptRows, keys: Tens
     return torch.cat(attended).view(len(x), heads * weights.head_dim)
 
 
-def _by_role(
-    rows: Plan, angles: tuple[Tensor, Tensor] | None, block_size: int
-) -> tuple[PromptRows | None, Rows | None]:
+def _by_role(rows: Plan, angles: Angles, block_size: int) -> tuple[PromptRows | None, Rows | None]:
     """The plan in the words of the two ways through a layer; None for a role that has no rows."""
     first, last = slice(rows.num_prompt_rows), slice(rows.num_prompt_rows, None)
-    prompt, generated = (
-        (None, None) if angles is None else ([table[part] for table in angles] for part in (first, last))
-    )
-    prompt_rows = PromptRows(prompt, rows.slots[first], rows.pieces, block_size) if rows.pieces else None
-    if rows.visible is None:
-        return prompt_rows, None
-    seen = rows.visible
-    generated_rows = Rows(
-        generated, rows.slots[last], seen.tables, block_size, seen.row_sequence, seen.row_prefix, seen.row_extra
-    )
+    prompt_rows = generated_rows = None
+    if rows.pieces:
+        prompt_rows = PromptRows(_cut(angles, first), rows.slots[first], rows.pieces, block_size)
+    if rows.visible is not None:
+        seen = (rows.visible.row_sequence, rows.visible.row_prefix, rows.visible.row_extra)
+        generated_rows = Rows(_cut(angles, last), rows.slots[last], rows.visible.tables, block_size, *seen)
     return prompt_rows, generated_rows
+
+
+def _cut(angles: Angles, part: slice) -> Angles:
+    return None if angles is None else (angles[0][part], angles[1][part])
 
 
 # ---- weights --------------------------------------------------------------------------------------------------------

@@ -81,19 +81,20 @@ class State:
 
     def as_dict(self) -> dict[str, object]:
         """The state as JSON can carry it, with the same names and values as in the browser."""
-        return _plain(self)
+        return plain(self)
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """A part of the state as JSON can carry it: keys are strings, events carry their type."""
     if isinstance(value, Event):
         named = {"type": type(value).__name__}
     else:
         named = {}
     if dataclasses.is_dataclass(value):
-        return named | {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+        return named | {item.name: plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {str(key): plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def apply(state: State, event: Event) -> None:

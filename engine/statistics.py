@@ -35,9 +35,10 @@ def chi_square(counts: np.ndarray, probabilities: np.ndarray) -> ChiSquare:
         return ChiSquare(float("inf"), int(np.count_nonzero(law)) - 1, 0.0)
     expected = law * (counts.sum() / law.sum())
     observed, expected = _pooled(counts[law > 0.0], expected[law > 0.0])
-    statistic, dof = float(((observed - expected) ** 2 / expected).sum()), len(expected) - 1
+    dof = len(expected) - 1
     if dof < 1:
         return ChiSquare(0.0, 0, 1.0)
+    statistic = float(((observed - expected) ** 2 / expected).sum())
     halves = torch.tensor([dof / 2, statistic / 2], dtype=torch.float64)
     return ChiSquare(statistic, dof, float(torch.special.gammaincc(halves[0], halves[1])))
 

@@ -118,7 +118,7 @@ def parse(lines: Iterable[bytes | str]) -> Iterator[Event]:
     except (ValueError, RecursionError) as error:  # what json raises, and undecodable bytes
         raise EngineError("bad_trace", f"line {number} is no JSON: {error}", line=number) from error
     except (OSError, EOFError, zlib.error) as error:
-        sentence = f"the file cannot be read beyond line {number}: {error}"
+        sentence = f"line {number + 1} cannot be read: {error}"
         raise EngineError("bad_trace", sentence, line=number + 1) from error
 
 

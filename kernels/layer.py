@@ -1,18 +1,47 @@
-"""One transformer layer over generated rows, in a single native call.
+"""Transformer layers over rows: one native call for all of them, from the parts that the other modules show singly.
 
-Knows the Llama family's shape; nothing of requests, schedules or sampling.
+Knows the Llama family's layer; nothing of requests, schedules or sampling. A pass over few rows reads all weights once
+and does 2 operations per weight and row, so it lasts about as long as the reading.
 """
 
-from dataclasses import dataclass
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from kernels import linear, paged_attention, rms_norm, rope, swiglu
+from kernels import build, linear, paged_attention, rms_norm, rope, swiglu
 from kernels.linear import Packed
+from kernels.paged_attention import Attention
+from kernels.rope import CACHE_KINDS, MOST_DIM, Angles
 
 
-@dataclass(frozen=True, slots=True)
+class Weights(ctypes.Structure):
+    """Weights of layer.c."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in ("qkv", "output", "gate_up", "down")]
+    _fields_ += [(name, ctypes.c_void_p) for name in ("attention_norm", "mlp_norm")]
+    _fields_ += [(name, ctypes.c_void_p) for name in ("qkv_bias", "query_norm", "key_norm")]
+    _fields_ += [(name, ctypes.c_int64) for name in ("hidden", "inner", "heads", "kv_heads", "d", "window")]
+    _fields_ += [(name, ctypes.c_float) for name in ("eps", "scale")]
+
+
+class Place(ctypes.Structure):
+    """Place of layer.c."""
+
+    _fields_ = [("attention", Attention)] + [(name, ctypes.c_void_p) for name in ("cos", "sin", "slots")]
+
+
+class Stack(ctypes.Structure):
+    """Stack of layer.c."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in ("weights", "places", "keys", "values")]
+    _fields_ += [(name, ctypes.c_int64) for name in ("num_layers", "rows", "kind")]
+    _fields_ += [(name, ctypes.c_void_p) for name in ("x", "normed", "qkv", "queries", "attended", "gate_up", "inner")]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LayerWeights:
     """One layer. qkv is (heads·d + 2·kv_heads·d, hidden), gate_up (2·inner, hidden): stacked before packing."""
 
@@ -30,19 +59,48 @@ class LayerWeights:
     gate_up: Packed
     down: Packed
     window: int = 0
+    record: Weights | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        matrices = (self.qkv, self.output, self.gate_up, self.down)
+        vectors = (self.attention_norm, self.mlp_norm, self.qkv_bias, self.query_norm, self.key_norm)
+        is_native = all(packed.matrix is not None for packed in matrices) and build.is_native(*vectors)
+        object.__setattr__(self, "record", None)
+        if not is_native or self.head_dim > MOST_DIM or self.head_dim % 2:
+            return
+        pointers = [ctypes.addressof(packed.matrix) for packed in matrices]
+        pointers += [None if vector is None else vector.data_ptr() for vector in vectors]
+        sizes = (self.qkv.shape[1], self.down.shape[1], self.num_heads, self.num_kv_heads, self.head_dim, self.window)
+        object.__setattr__(self, "record", Weights(*pointers, *sizes, self.eps, self.head_dim**-0.5))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rows:
     """Where the rows of this pass stand; the same for every layer. Fields as in paged_attention.run."""
 
-    angles: tuple[Tensor, Tensor] | None  # cos, sin (rows, d/2) fp32; None for a layer without positions
+    angles: Angles | None  # cos, sin (rows, d/2) fp32; None for a layer without positions
     slots: Tensor  # (rows,) int32: where each row's key and value are written
     tables: Tensor
     block_size: int
     sequence: Tensor
     prefix: Tensor
     extra: Tensor
+    record: Place | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        integers = (self.tables, self.sequence, self.prefix, self.extra, self.slots)
+        is_native = all(x.is_cpu and x.dtype is torch.int32 and x.is_contiguous() for x in integers)
+        object.__setattr__(self, "record", None)
+        if not is_native or (self.angles is not None and not build.is_native(*self.angles)):
+            return
+        attention = Attention(None, None, None, *(x.data_ptr() for x in integers[:4]), rows=len(self.slots))
+        attention.max_blocks, attention.block_size = self.tables.shape[1], self.block_size
+        attention.num_extra = self.extra.shape[1]
+        angles = (None, None) if self.angles is None else (self.angles[0].data_ptr(), self.angles[1].data_ptr())
+        object.__setattr__(self, "record", Place(attention, *angles, self.slots.data_ptr()))
+
+
+# ---- one layer, or several one after another ------------------------------------------------------------------------
 
 
 def reference(x: Tensor, weights: LayerWeights, rows: Rows, keys: Tensor, values: Tensor) -> Tensor:
@@ -63,7 +121,58 @@ def reference(x: Tensor, weights: LayerWeights, rows: Rows, keys: Tensor, values
     return x + linear.run(swiglu.run(linear.run(normed, weights.gate_up)), weights.down)
 
 
+def native(
+    x: Tensor, weights: Sequence[LayerWeights], rows: Sequence[Rows], keys: Sequence[Tensor], values: Sequence[Tensor]
+) -> Tensor:
+    """The C kernel: all layers in one parallel region; `can_run` says what it takes."""
+    x = x.clone()
+    first, num_rows = weights[0], len(x)
+    queries = first.num_heads * first.head_dim
+    widths = (x.shape[1], first.qkv.shape[0], queries, queries, first.gate_up.shape[0], first.down.shape[1])
+    room = torch.empty(num_rows * sum(widths))
+    pointers = (ctypes.c_void_p * len(weights))
+    stack = Stack(num_layers=len(weights), rows=num_rows, kind=CACHE_KINDS[keys[0].dtype], x=x.data_ptr())
+    arrays = [
+        pointers(*[ctypes.addressof(layer.record) for layer in weights]),
+        pointers(*[ctypes.addressof(row.record) for row in rows]),
+        pointers(*[tensor.data_ptr() for tensor in keys]),
+        pointers(*[tensor.data_ptr() for tensor in values]),
+    ]
+    stack.weights, stack.places, stack.keys, stack.values = map(ctypes.addressof, arrays)
+    at = room.data_ptr()
+    for name, width in zip(("normed", "qkv", "queries", "attended", "gate_up", "inner"), widths, strict=True):
+        setattr(stack, name, at)
+        at += 4 * num_rows * width
+    build.function("layers", "pi")(ctypes.addressof(stack), torch.get_num_threads())
+    return x
+
+
+def can_run(
+    x: Tensor, weights: Sequence[LayerWeights], rows: Sequence[Rows], keys: Sequence[Tensor], values: Sequence[Tensor]
+) -> bool:
+    """fp32 rows on the CPU, records for all weights and rows, contiguous caches of one known type."""
+    if not build.is_native(x) or any(part.record is None for part in (*weights, *rows)):
+        return False
+    dtype = keys[0].dtype
+    return dtype in CACHE_KINDS and all(x.dtype is dtype and x.is_contiguous() for x in (*keys, *values))
+
+
+def run_all(
+    x: Tensor, weights: Sequence[LayerWeights], rows: Sequence[Rows], keys: Sequence[Tensor], values: Sequence[Tensor]
+) -> Tensor:
+    """x (rows, hidden) through layers of one shape, one after another → (rows, hidden).
+
+    All four sequences have one entry per layer. Each layer writes its keys and values (slots, kv_heads, d) at
+    rows.slots. Natively a row's bits do not depend on how many rows there are.
+    """
+    x = x.contiguous()
+    if len(weights) and len(x) and can_run(x, weights, rows, keys, values):
+        return native(x, weights, rows, keys, values)
+    for arguments in zip(weights, rows, keys, values, strict=True):
+        x = reference(x, *arguments)
+    return x
+
+
 def run(x: Tensor, weights: LayerWeights, rows: Rows, keys: Tensor, values: Tensor) -> Tensor:
-    """x (rows, hidden) fp32 → (rows, hidden); writes keys and values (slots, kv_heads, d) at rows.slots."""
-    with torch.no_grad():
-        return reference(x, weights, rows, keys, values)
+    """x (rows, hidden) → (rows, hidden) through one layer; see `run_all`."""
+    return run_all(x, (weights,), (rows,), (keys,), (values,))

@@ -78,19 +78,19 @@ INLINE void tile(const int kind, const int rows, const int panels, const Linear 
 
 /* One function per stored type and tile shape, so that each inner loop has all registers to itself. */
 typedef void Tile(const Linear *job, int64_t row, int64_t panel);
-#define TILE(kind, rows, panels)                                                                             \
+#define SHAPE(kind, rows, panels)                                                                             \
     static __attribute__((noinline)) void tile_##kind##_##rows##x##panels(const Linear *job, int64_t row,    \
                                                                           int64_t panel) {                   \
         tile(kind, rows, panels, job, row, panel);                                                           \
     }
-#define TILES(kind)                                                                                          \
-    TILE(kind, 1, 1) TILE(kind, 1, 2) TILE(kind, 1, 4) TILE(kind, 2, 1) TILE(kind, 2, 2) TILE(kind, 3, 1)    \
-    TILE(kind, 3, 2) TILE(kind, 4, 1) TILE(kind, 5, 1) TILE(kind, 6, 1)
+#define SHAPES(kind)                                                                                          \
+    SHAPE(kind, 1, 1) SHAPE(kind, 1, 2) SHAPE(kind, 1, 4) SHAPE(kind, 2, 1) SHAPE(kind, 2, 2) SHAPE(kind, 3, 1)    \
+    SHAPE(kind, 3, 2) SHAPE(kind, 4, 1) SHAPE(kind, 5, 1) SHAPE(kind, 6, 1)
 #define TABLE(kind)                                                                                          \
     {{tile_##kind##_1x1, tile_##kind##_1x2, tile_##kind##_1x4}, {tile_##kind##_2x1, tile_##kind##_2x2, 0},   \
      {tile_##kind##_3x1, tile_##kind##_3x2, 0}, {tile_##kind##_4x1, 0, 0}, {tile_##kind##_5x1, 0, 0},        \
      {tile_##kind##_6x1, 0, 0}}
-TILES(FLOAT32) TILES(FLOAT16) TILES(INT8) TILES(BFLOAT16)
+SHAPES(FLOAT32) SHAPES(FLOAT16) SHAPES(INT8) SHAPES(BFLOAT16)
 static Tile *const tiles[4][MOST_ROWS][3] = {TABLE(FLOAT32), TABLE(FLOAT16), TABLE(INT8), TABLE(BFLOAT16)};
 
 /* Panels side by side (4, 2 or 1) keep about eight chains of additions busy where there are few rows. */
@@ -176,9 +176,9 @@ void linear_part(const Linear *job, int thread, int num_threads) {
         many_rows(job, begin, end);
 }
 
-static void body(void *job, int thread, int num_threads) { linear_part(job, thread, num_threads); }
+static void linear_body(void *job, int thread, int num_threads) { linear_part(job, thread, num_threads); }
 
 EXPORT void linear(const Matrix *matrix, const float *x, int64_t rows, const float *bias, float *y, int64_t num_threads) {
     Linear job = {matrix, x, bias, 0, y, rows};
-    in_parallel(body, &job, (int)num_threads);
+    in_parallel(linear_body, &job, (int)num_threads);
 }

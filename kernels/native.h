@@ -16,6 +16,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 #define PANEL 16 /* outputs side by side in a packed weight matrix */
+#define MOST_DIM 256 /* of a head; kernels/paged_attention.py and kernels/rope.py check it */
 #ifdef _WIN32
 #define EXPORT __declspec(dllexport)
 #else
@@ -24,6 +25,7 @@
 
 typedef float v8 __attribute__((vector_size(32)));
 typedef int32_t i8 __attribute__((vector_size(32)));
+typedef uint32_t u8 __attribute__((vector_size(32)));
 
 enum kind { FLOAT32 = 0, FLOAT16 = 1, INT8 = 2, BFLOAT16 = 3 };
 
@@ -42,7 +44,8 @@ INLINE v8 set(float a) { return (v8){a, a, a, a, a, a, a, a}; }
 #ifdef HAS_AVX2
 
 INLINE v8 fma8(v8 a, v8 b, v8 c) { return (v8)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
-INLINE v8 max8(v8 a, v8 b) { return (v8)_mm256_max_ps((__m256)a, (__m256)b); }
+INLINE v8 max8(v8 a, v8 b) { return (v8)_mm256_max_ps((__m256)a, (__m256)b); } /* b where either is NaN */
+INLINE v8 min8(v8 a, v8 b) { return (v8)_mm256_min_ps((__m256)a, (__m256)b); }
 INLINE v8 load_half(const uint16_t *p) { return (v8)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
 INLINE v8 load_bfloat(const uint16_t *p) {
     return (v8)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16);
@@ -70,6 +73,11 @@ INLINE v8 fma8(v8 a, v8 b, v8 c) {
 INLINE v8 max8(v8 a, v8 b) {
     i8 is_greater = a > b;
     return (v8)(((i8)a & is_greater) | ((i8)b & ~is_greater));
+}
+
+INLINE v8 min8(v8 a, v8 b) {
+    i8 is_less = a < b;
+    return (v8)(((i8)a & is_less) | ((i8)b & ~is_less));
 }
 
 INLINE float half_to_float(uint16_t half) {
@@ -142,6 +150,14 @@ INLINE i8 to_int(v8 a) { return __builtin_convertvector(a, i8); }
 
 #endif
 
+INLINE void store_bfloat(uint16_t *p, v8 a) { /* to the nearest, ties to even */
+    u8 bits = (u8)a, rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    u8 quiet = (bits >> 16) | 0x40; /* a NaN must not carry over into infinity */
+    u8 is_nan = (u8)(a != a);
+    rounded = (rounded & ~is_nan) | (quiet & is_nan);
+    for (int i = 0; i < 8; i++) p[i] = (uint16_t)rounded[i];
+}
+
 /* The eight lanes in one fixed order: ((0+4)+(2+6)) + ((1+5)+(3+7)). */
 INLINE float sum8(v8 a) { return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7])); }
 
@@ -151,11 +167,11 @@ INLINE float largest8(v8 a) {
     return best;
 }
 
-/* e^x, relative error below 2e-7 for −87 < x ≤ 88: 2^n times a polynomial on |r| ≤ ln 2 / 2; below −87 it is e^−87. */
+/* e^x to 2e-7 for −87 ≤ x ≤ 88: 2^n times a polynomial on |r| ≤ ln 2 / 2. Below it is 0, above e^88; NaN stays NaN. */
 INLINE v8 exp8(v8 x) {
-    x = max8(x, set(-87.0f));
-    v8 n = round8(x * set(1.44269504f));
-    v8 r = fma8(n, set(-0.693145752f), x);
+    v8 inside = min8(set(88.0f), max8(set(-87.0f), x));
+    v8 n = round8(inside * set(1.44269504f));
+    v8 r = fma8(n, set(-0.693145752f), inside);
     r = fma8(n, set(-1.42860677e-6f), r);
     v8 p = set(1.98412698e-4f);
     p = fma8(p, r, set(1.38888889e-3f));
@@ -164,7 +180,7 @@ INLINE v8 exp8(v8 x) {
     p = fma8(p, r, set(1.66666667e-1f));
     p = fma8(p, r, set(0.5f));
     p = fma8(p, r * r, r) + set(1.0f);
-    return (v8)((i8)p + (to_int(n) << 23));
+    return (v8)(((i8)p + (to_int(n) << 23)) & ~(x < set(-87.0f)));
 }
 
 /* ---- the thread team ---- */
@@ -195,3 +211,46 @@ typedef struct {
 } Linear;
 
 void linear_part(const Linear *job, int thread, int num_threads);
+
+typedef struct {
+    const float *queries;           /* (rows, heads, d) */
+    const void *keys, *values;      /* (slots, kv_heads, d) */
+    const int32_t *tables;          /* (sequences, max_blocks) */
+    const int32_t *sequence;        /* (rows,), or 0: all of sequence 0 */
+    const int32_t *prefix, *extra;  /* (rows,), or 0: row r sees context + r + 1; (rows, num_extra) */
+    float *out;                     /* (rows, heads, d) */
+    int64_t rows, heads, kv_heads, d, kind, max_blocks, block_size, num_extra, context, window;
+    float scale;
+} Attention;
+
+void attention_part(const Attention *job, int thread, int num_threads);
+
+typedef struct {
+    const float *x, *weight; /* (rows, hidden), (hidden,) */
+    float *y;
+    int64_t rows, hidden;
+    float eps;
+} Norm;
+
+void norm_part(const Norm *job, int thread, int num_threads);
+
+typedef struct {
+    const float *q, *k, *v;               /* (rows, heads | kv_heads, d), a row every `stride` floats */
+    const float *cos, *sin;               /* (rows, d / 2), or 0: no rotation */
+    const float *query_norm, *key_norm;   /* (d,), or 0 */
+    float *out;                           /* (rows, heads, d): the rotated queries */
+    void *keys, *values;                  /* (slots, kv_heads, d) */
+    const int32_t *slots;                 /* (rows,) */
+    int64_t rows, heads, kv_heads, d, kind, q_stride, k_stride, v_stride;
+    float eps;
+} Rope;
+
+void rope_part(const Rope *job, int thread, int num_threads);
+
+typedef struct {
+    const float *gate_up; /* (rows, 2 · inner) */
+    float *y;             /* (rows, inner) */
+    int64_t rows, inner;
+} Swiglu;
+
+void swiglu_part(const Swiglu *job, int thread, int num_threads);

@@ -1,7 +1,38 @@
-"""Attention of a few rows over a cache that lies in blocks: chains and trees alike."""
+"""Attention of a few rows over a cache that lies in blocks: chains and trees alike.
+
+Knows nothing of models or of who owns which block. Per row and head: out = Σ softmax(q · kᵀ / √d) v over what the row
+sees. A row reads 2·visible·kv_heads·d cached numbers and does 4·visible·heads·d operations; query heads that share a
+key head share its reading (GQA). The native kernel is in attention.c.
+"""
+
+import ctypes
 
 import torch
 from torch import Tensor
+
+from kernels import build
+from kernels.rope import CACHE_KINDS, MOST_DIM
+
+
+class Attention(ctypes.Structure):
+    """Attention of native.h."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in ("queries", "keys", "values", "tables")]
+    _fields_ += [(name, ctypes.c_void_p) for name in ("sequence", "prefix", "extra", "out")]
+    _fields_ += [(name, ctypes.c_int64) for name in ("rows", "heads", "kv_heads", "d", "kind")]
+    _fields_ += [(name, ctypes.c_int64) for name in ("max_blocks", "block_size", "num_extra", "context", "window")]
+    _fields_ += [("scale", ctypes.c_float)]
+
+
+def native_call():
+    """The C function, or None."""
+    return build.function("attention", "pi")
+
+
+def can_run(queries: Tensor, keys: Tensor, values: Tensor) -> bool:
+    """fp32 queries and a contiguous cache of a known type, all on the CPU; heads of at most 256."""
+    is_cache = all(x.is_contiguous() and x.dtype in CACHE_KINDS for x in (keys, values)) and keys.dtype is values.dtype
+    return is_cache and queries.shape[2] <= MOST_DIM and build.is_native(queries) and native_call() is not None
 
 
 def reference(
@@ -15,7 +46,7 @@ def reference(
     row_extra: Tensor,
     window: int = 0,
 ) -> Tensor:
-    """Row by row with gathered slots; see `run`."""
+    """Row by row with gathered slots, in PyTorch; see `run`."""
     out = torch.empty_like(queries)
     group = queries.shape[1] // keys.shape[1]
     for row in range(queries.shape[0]):
@@ -28,6 +59,28 @@ def reference(
         v = values[slots].float().repeat_interleave(group, 1)
         scores = torch.einsum("hd,vhd->hv", queries[row].float(), k) * queries.shape[-1] ** -0.5
         out[row] = torch.einsum("hv,vhd->hd", scores.softmax(-1), v).to(out.dtype)
+    return out
+
+
+def native(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    tables: Tensor,
+    block_size: int,
+    row_sequence: Tensor,
+    row_prefix: Tensor,
+    row_extra: Tensor,
+    window: int = 0,
+) -> Tensor:
+    """The C kernel; `can_run` says what it takes. All integer tensors int32."""
+    rows, heads, d = queries.shape
+    integers = [x.int().contiguous() for x in (tables, row_sequence, row_prefix, row_extra)]
+    pointers = [x.data_ptr() for x in (queries, keys, values, *integers)]
+    out = torch.empty_like(queries)
+    sizes = (rows, heads, keys.shape[1], d, CACHE_KINDS[keys.dtype], tables.shape[1], block_size, row_extra.shape[1])
+    job = Attention(*pointers, out.data_ptr(), *sizes, 0, window, d**-0.5)
+    native_call()(ctypes.addressof(job), torch.get_num_threads())
     return out
 
 
@@ -45,6 +98,21 @@ def run(
     """queries (rows, heads, d); keys, values (slots, kv_heads, d); tables (sequences, max_blocks) int32.
 
     Row r sees the first `row_prefix[r]` tokens of sequence `row_sequence[r]` through its table, then the slots
-    `row_extra[r]` (rows, E) int32, −1 = none, root first. Only the last `window` of these count (0 = all).
+    `row_extra[r]` (rows, E) int32, −1 = none (all of them last), root first; at least one token in all. Only the last
+    `window` of these count (0 = all). Natively a row's bits depend on what it sees alone, in that order: so a chain
+    and the same path in a tree agree exactly.
     """
-    return reference(queries, keys, values, tables, block_size, row_sequence, row_prefix, row_extra, window)
+    queries = queries.contiguous()
+    attend = native if can_run(queries, keys, values) else reference
+    return attend(queries, keys, values, tables, block_size, row_sequence, row_prefix, row_extra, window)
+
+
+def example(device: str = "cpu", seed: int = 0) -> tuple:
+    """Arguments for `run`: five rows of one sequence at context 256, as a chain, over an fp16 cache."""
+    generator = torch.Generator().manual_seed(seed)
+    keys, values = torch.randn(2, 512, 3, 64, generator=generator).half().to(device)
+    tables = torch.randperm(32, generator=generator)[None].int().to(device)
+    queries = torch.randn(5, 9, 64, generator=generator).to(device)
+    prefix = torch.arange(257, 262, dtype=torch.int32, device=device)
+    extra = torch.empty(5, 0, dtype=torch.int32, device=device)
+    return queries, keys, values, tables, 16, torch.zeros_like(prefix), prefix, extra

@@ -6,25 +6,22 @@ Knows nothing of how a rule works: the engine draws and gives exact laws, lesson
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
 import gradio as gr
 
-from engine import Engine, EngineError, Event, Inspected, Request, SamplingParams, accept_chain, accept_many
+from engine import Engine, Event, accept_chain, accept_many
 from lessons import acceptance_figures as figures
-from lessons import frame, live, plots, proof
+from lessons import acceptance_model, frame, plots, proof
+from lessons.acceptance_figures import alert, said
 from lessons.acceptance_laws import (
-    ALL_RULES,
     NUM_DRAWS,
     RIGHT_RULES,
     WRONG_RULES,
     Setting,
-    lumped,
-    outcome,
     setting_of,
 )
 from lessons.derivations import DERIVATIONS
-from lessons.stage import Stage, Widget
+from lessons.stage import Widget
 from lessons.typed_laws import LONGEST_TEXT, BadLaw, parse_pair, write_law
 from lessons.words import Words
 
@@ -40,48 +37,19 @@ EXAMPLES = {  # name: p, q
 FIRST = "textbook"
 FIRST_SEED = 1
 POWERS = (100, 1_000, 10_000, NUM_DRAWS)  # numbers of draws to test wrong rules with
-PROMPT = "The capital of France is Paris, a city known for"
 QUIET = {"show_progress": "hidden", "api_visibility": "private"}
 LATEST = QUIET | {"trigger_mode": "always_last"}
-
-# ---- the recorded run ---------------------------------------------------------------------------------------------
-
-
-def request(prompt: str, temperature: float, seed: int = 0) -> Request:
-    """A short run whose draft is drawn from a law of its own, so that there is a q to look at."""
-    params = SamplingParams(max_new_tokens=48, temperature=temperature, seed=seed, draft_length=4)
-    return Request(prompt, params, drafter="layer_skip")
 
 
 def demo(engine: Engine) -> Iterator[Event]:
     """The run that the page opens with."""
-    yield from engine.run([request(PROMPT, 1.0)])
-
-
-# ---- from what the reader set to what is shown --------------------------------------------------------------------
-
-
-def detail(t: Words, setting: Setting, rule: str, num_draws: int) -> str:
-    """What one rule does, and token by token what came of it."""
-    one = outcome(setting.p, setting.q, rule, num_draws, setting.seed)
-    theory, measured = frame.badge(t, "theory"), frame.badge(t, "measured", t("run.draws", draws=num_draws))
-    note = f"{theory} p, {escape(t('tokens.law'))} · {measured} {escape(t('tokens.drawn'))}"
-    head = f"<h3>{escape(t(f'stage.name.{rule}'))}</h3><p>{escape(t(f'rule.{rule}'))}</p>"
-    table = figures.token_table(t, setting, one)
-    return f"<div class='prose-text'>{head}</div>{table}<p class='size-note'>{note}</p>"
+    yield from engine.run([acceptance_model.request(acceptance_model.PROMPT, 1.0)])
 
 
 def reconciled(t: Words, setting: Setting, guess: float | None) -> str:
-    """Every rule's acceptance, derived and drawn; the reader's guess, where the laws are those of the question."""
+    """Derived against drawn; the reader's guess counts where the laws are those of the question."""
     is_asked = (write_law(setting.p), write_law(setting.q)) == EXAMPLES[FIRST]
-    return frame.reconcile(t, figures.reconcile_rows(t, setting.outcomes(ALL_RULES), guess if is_asked else None))
-
-
-def position_of(run_id: str, place: object) -> Inspected | None:
-    """The laws at the place of a run that a reader picked; None where there are none."""
-    wanted = getattr(place, "round", None), getattr(place, "position", None)
-    inspected = (event for event in live.events(run_id) if isinstance(event, Inspected) and event.q)
-    return next((event for event in inspected if (event.round, event.position) == wanted), None)
+    return frame.reconcile(t, figures.reconcile_rows(t, setting, guess if is_asked else None))
 
 
 # ---- the page -----------------------------------------------------------------------------------------------------
@@ -124,8 +92,8 @@ def build(t: Words) -> None:
     right = _cards(t, first, RIGHT_RULES)
     with gr.Accordion(t("heat.title"), open=False):
         frame.prose(t("heat.intro"))
-        curve = plots.place(figures.temperature_curve(t, first, 1), t("heat.title"))
-    _model(t, controls)
+        curve = plots.place(figures.temperature_curve(t, first), t("heat.title"))
+    acceptance_model.panel(t, controls.inputs[:5])
     _derive(t)
     frame.beat(t, "reconcile", t("reconcile.title"))
     frame.prose(t("reconcile.intro"))
@@ -133,7 +101,6 @@ def build(t: Words) -> None:
     frame.beat(t, "break", t("break.title"))
     frame.prose(t("break.intro"))
     power = gr.Radio([(f"{n:,}", n) for n in POWERS], value=NUM_DRAWS, label=t("control.draws"))
-    frame.prose(t("break.cards"))
     wrong = _cards(t, first, WRONG_RULES)
     frame.derivation(t, lines_of(t, "wrong"))
     frame.prose(t("break.distance"))
@@ -159,7 +126,7 @@ def _controls(t: Words, first: Setting) -> Controls:
         top_p = gr.Slider(0, 1, value=1, step=0.05, label=t("control.top_p"))
         again = gr.Button(t("control.again"))
     remark = gr.HTML(said(t, "input.plain"), apply_default_css=False)
-    picture = Widget("laws", t, t.group("stage."), options=figures.law_options(first, is_editable=True))
+    picture = Widget("laws", t, t.group("stage."), options=figures.law_options(first))
     states = gr.State(()), gr.State(FIRST_SEED), gr.State(first)
     return Controls(example, p_box, q_box, temperature, top_p, again, remark, picture, *states)
 
@@ -168,48 +135,17 @@ def _cards(t: Words, first: Setting, rules: Sequence[str]) -> tuple[Widget, gr.H
     """One card per rule, and below them the rule that was chosen."""
     options = figures.card_options(first, first.outcomes(rules), rules[0])
     cards = Widget("rules", t, t.group("stage."), options=options, elem_classes="wide")
-    shown = detail(t, first, rules[0], NUM_DRAWS)
+    shown = figures.detail(t, first, rules[0], NUM_DRAWS)
     return cards, gr.HTML(shown, apply_default_css=False, elem_classes="table-scroll")
-
-
-def _model(t: Words, controls: Controls) -> None:
-    """A live run; any of its tokens lends its p and q to the lesson."""
-    with gr.Accordion(t("model.title"), open=False):
-        frame.prose(t("model.intro"))
-        with gr.Row(elem_classes="controls"):
-            prompt = gr.Textbox(PROMPT, label=t("model.prompt"), max_length=1000, lines=2)
-            heat = gr.Slider(0.2, 2, value=1, step=0.1, label=t("model.temperature"))
-            button = gr.Button(t("model.run"), variant="primary")
-        bar = frame.transport(t, live.replay("acceptance"))
-        picker = Stage("picker", t, live.replay("acceptance"), words="picker.")
-        taken = gr.HTML("", apply_default_css=False)
-
-    def run(prompt: str, heat: float) -> tuple[object, str]:
-        try:
-            return live.run([request(prompt, heat)]), ""
-        except EngineError as problem:
-            return gr.skip(), alert(frame.error(t, problem))
-
-    def take(run_id: str, event: gr.EventData) -> list[object]:
-        found = position_of(run_id, event)
-        if found is None:
-            return [gr.skip()] * 5 + [said(t, "model.gone")]
-        names, p, q = lumped(found, t("model.rest"))
-        return [write_law(p), write_law(q), 1, 1, tuple(names), said(t, "model.taken", count=len(names))]
-
-    button.click(run, inputs=[prompt, heat], outputs=[bar, taken], **QUIET)
-    picker.pick(take, inputs=[bar], outputs=[*controls.inputs[:5], taken], **QUIET)
 
 
 def _derive(t: Words) -> None:
     """The derivations, three in view and three folded away, and the button that checks every line here and now."""
     frame.beat(t, "derive", t("derive.title"))
-    for group in ("acceptance", "residual", "output"):
-        frame.prose(f"### {t(f'derive.{group}')}\n\n{t(f'derive.{group}.intro')}")
-        frame.derivation(t, lines_of(t, group))
+    shown = [line for group in ("acceptance", "residual", "output") for line in lines_of(t, group)]
+    frame.derivation(t, shown)
     for group in ("greedy", "round", "speedup"):
         with gr.Accordion(t(f"derive.{group}"), open=False):
-            frame.prose(t(f"derive.{group}.intro"))
             frame.derivation(t, lines_of(t, group))
     button = gr.Button(t("check.button"))
     table = frame.table()
@@ -218,23 +154,14 @@ def _derive(t: Words) -> None:
 
 
 def lines_of(t: Words, group: str) -> list[frame.Line]:
-    """The lines of a derivation with their reasons, and what SymPy checks about each."""
-    lines = []
+    """The lines of a derivation with their reasons, the first below its introduction, and what SymPy checks."""
+    lines, intro = [], t(f"derive.{group}.intro")
     for line in DERIVATIONS[group]:
         sizes = ", ".join(map(str, line.sizes))
         how = t("check.once") if line.sizes == proof.ONCE else t("check.sizes", sizes=sizes)
-        lines.append(frame.Line(line.latex, t(f"line.{line.key}"), how))
+        lines.append(frame.Line(line.latex, f"{intro}\n\n{t(f'line.{line.key}')}".strip(), how))
+        intro = ""
     return lines
-
-
-def said(t: Words, key: str, **values: object) -> str:
-    """A quiet sentence below the controls."""
-    return f"<p class='size-note' role='status'>{frame.safe(t(key, **values))}</p>"
-
-
-def alert(sentence: str) -> str:
-    """A sentence that says what is wrong."""
-    return f"<p class='callout wrong' role='alert'>{frame.safe(sentence)}</p>"
 
 
 # ---- wiring -------------------------------------------------------------------------------------------------------
@@ -247,14 +174,13 @@ def _wire_laws(t: Words, controls: Controls) -> None:
         try:
             setting = setting_of((p, q), temperature, top_p, names, seed)
         except BadLaw as problem:
-            return alert(t(f"input.{problem.code}", **problem.values)), gr.skip(), gr.skip()
-        if temperature == 1 and top_p == 1:
-            return said(t, "input.plain"), setting, figures.law_options(setting, is_editable=True)
-        remark = said(t, "input.shaped", temperature=temperature, top_p=top_p)
-        return remark, setting, figures.law_options(setting, is_editable=False)
+            return alert(t(f"input.{problem.code}", **problem.values)), gr.skip()
+        if setting.is_plain:
+            return said(t, "input.plain"), setting
+        return said(t, "input.shaped", temperature=temperature, top_p=top_p), setting
 
     changes = [part.change for part in (controls.p, controls.q, controls.temperature, controls.top_p, controls.seed)]
-    gr.on(changes, read, controls.inputs, [controls.remark, controls.setting, controls.picture], **LATEST)
+    gr.on(changes, read, controls.inputs, [controls.remark, controls.setting], **LATEST)
 
     def example(name: str) -> tuple:
         return *EXAMPLES.get(name, EXAMPLES[FIRST]), 1, 1, ()
@@ -275,24 +201,24 @@ def _dragged(event: gr.EventData) -> tuple[object, object]:
 
 
 def _wire_shown(t: Words, controls: Controls, guess: Widget, shown: tuple) -> None:
-    """Cards, curve and table follow the setting."""
+    """Picture, cards, curve and table follow the setting."""
     (cards, card_detail), curve, table = shown
 
-    def show(setting: Setting, p: str, q: str, temperature: float, guess: float | None) -> list[object]:
-        plain = setting_of((p, q), 1, 1, setting.names, setting.seed)
+    def show(setting: Setting, guess: float | None) -> list[object]:
         return [
+            figures.law_options(setting),
             figures.card_options(setting, setting.outcomes(RIGHT_RULES), RIGHT_RULES[0]),
-            detail(t, setting, RIGHT_RULES[0], NUM_DRAWS),
-            figures.temperature_curve(t, plain, temperature),
+            figures.detail(t, setting, RIGHT_RULES[0], NUM_DRAWS),
+            figures.temperature_curve(t, setting),
             reconciled(t, setting, guess),
         ]
 
     def choose(setting: Setting, event: gr.EventData) -> object:
         rule = str(getattr(event, "rule", ""))
-        return detail(t, setting, rule, NUM_DRAWS) if rule in RIGHT_RULES else gr.skip()
+        return figures.detail(t, setting, rule, NUM_DRAWS) if rule in RIGHT_RULES else gr.skip()
 
-    inputs = [controls.setting, controls.p, controls.q, controls.temperature, guess]
-    controls.setting.change(show, inputs, [cards, card_detail, curve, table], **LATEST)
+    outputs = [controls.picture, cards, card_detail, curve, table]
+    controls.setting.change(show, [controls.setting, guess], outputs, **LATEST)
     cards.pick(choose, [controls.setting], [card_detail], **QUIET)
     guess.commit(lambda setting, guess: reconciled(t, setting, guess), [controls.setting, guess], [table], **QUIET)
 
@@ -304,11 +230,13 @@ def _wire_wrong(t: Words, controls: Controls, power: gr.Radio, wrong: tuple[Widg
     def show(setting: Setting, power: int) -> tuple[object, str]:
         num_draws = power if power in POWERS else NUM_DRAWS
         found = setting.outcomes(WRONG_RULES, num_draws)
-        return figures.card_options(setting, found, WRONG_RULES[0]), detail(t, setting, WRONG_RULES[0], num_draws)
+        return figures.card_options(setting, found, WRONG_RULES[0]), figures.detail(
+            t, setting, WRONG_RULES[0], num_draws
+        )
 
     def choose(setting: Setting, power: int, event: gr.EventData) -> object:
         rule = str(getattr(event, "rule", ""))
-        return detail(t, setting, rule, power) if rule in WRONG_RULES and power in POWERS else gr.skip()
+        return figures.detail(t, setting, rule, power) if rule in WRONG_RULES and power in POWERS else gr.skip()
 
     gr.on([controls.setting.change, power.change], show, [controls.setting, power], [cards, card_detail], **LATEST)
     cards.pick(choose, [controls.setting, power], [card_detail], **QUIET)

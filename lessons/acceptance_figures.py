@@ -11,16 +11,17 @@ import plotly.graph_objects as go
 
 from engine import total_variation
 from lessons import frame, plots
-from lessons.acceptance_laws import NUM_DRAWS, Outcome, Setting, processed, visible
+from lessons.acceptance_laws import ALL_RULES, NUM_DRAWS, Outcome, Setting, outcome, processed, visible
 from lessons.derivations import DERIVATIONS, check_all
 from lessons.words import Words
 
 # ---- pictures -----------------------------------------------------------------------------------------------------
 
 
-def law_options(setting: Setting, is_editable: bool) -> dict[str, object]:
-    """Options of the stage `laws`."""
-    return {"tokens": list(setting.names), "p": list(setting.p), "q": list(setting.q), "editable": is_editable}
+def law_options(setting: Setting) -> dict[str, object]:
+    """Options of the stage `laws`; only laws in use as typed can be dragged."""
+    laws = {"p": list(setting.p), "q": list(setting.q)}
+    return {"tokens": list(setting.names), **laws, "editable": setting.is_plain}
 
 
 def card_options(setting: Setting, found: Sequence[Outcome], chosen: str = "") -> dict[str, object]:
@@ -47,10 +48,10 @@ def p_value_text(value: float) -> str:
     return "< 1e-300" if value < 1e-300 else f"{value:.0e}" if value < 0.001 else f"{value:.3f}"
 
 
-def temperature_curve(t: Words, setting: Setting, temperature: float) -> go.Figure:
-    """α against the temperature of both laws, which are given at temperature 1."""
+def temperature_curve(t: Words, setting: Setting) -> go.Figure:
+    """α of the two laws as typed, against the temperature of both."""
     temperatures = [0.0, *np.geomspace(0.05, 4, 45).tolist()]
-    pairs = [(processed(setting.p, heat, 1.0), processed(setting.q, heat, 1.0)) for heat in temperatures]
+    pairs = [[processed(law, heat, 1.0) for law in setting.typed] for heat in temperatures]
     chart = plots.figure(x=t("heat.x"), y=t("heat.y"), height=260)
     chart.add_scatter(
         x=temperatures,
@@ -60,10 +61,20 @@ def temperature_curve(t: Words, setting: Setting, temperature: float) -> go.Figu
         hovertemplate="T = %{x:.2f}<br>α = %{y:.3f}<extra></extra>",
     )
     chart.update_yaxes(range=[0, 1.04])
-    return plots.marker_line(chart, temperature, t("heat.now", temperature=temperature), axis="x", color=plots.NEUTRAL)
+    label = t("heat.now", temperature=setting.temperature)
+    return plots.marker_line(chart, setting.temperature, label, axis="x", color=plots.NEUTRAL)
 
 
 # ---- tables -------------------------------------------------------------------------------------------------------
+
+
+def detail(t: Words, setting: Setting, rule: str, num_draws: int) -> str:
+    """What one rule does, and token by token what came of it."""
+    one = outcome(setting.p, setting.q, rule, num_draws, setting.seed)
+    theory, measured = frame.badge(t, "theory"), frame.badge(t, "measured", t("run.draws", draws=num_draws))
+    note = f"{theory} p, {escape(t('tokens.law'))} · {measured} {escape(t('tokens.drawn'))}"
+    head = f"<strong>{escape(t(f'stage.name.{rule}'))}.</strong> {escape(t(f'rule.{rule}'))}"
+    return f"<p class='prose-text'>{head}</p>{token_table(t, setting, one)}<p class='prose-text size-note'>{note}</p>"
 
 
 def token_table(t: Words, setting: Setting, one: Outcome) -> str:
@@ -81,15 +92,23 @@ def token_table(t: Words, setting: Setting, one: Outcome) -> str:
     return f"<table class='figures'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def reconcile_rows(t: Words, found: Sequence[Outcome], guess: float | None) -> list[frame.Row]:
-    """Acceptance of every rule, derived and drawn; `guess` is the reader's, for the exact rule."""
+def reconcile_rows(t: Words, setting: Setting, guess: float | None) -> list[frame.Row]:
+    """Acceptance of every rule, and what comes out if one resamples from p: derived and drawn.
+
+    guess: the reader's acceptance of the exact rule, None where there is none for these laws.
+    """
     rows = []
+    found = setting.outcomes(ALL_RULES)
     for one in found:
         label = t("reconcile.acceptance", rule=t(f"stage.name.{one.rule}"))
         note = t("reconcile.own", p_value=p_value_text(one.own_p_value))
         if one.rule == "exact" and guess is not None:
             note = f"{t('reconcile.yours', value=guess)} · {note}"
         rows.append(frame.Row(label, one.acceptance, one.accepted, note=note))
+    wrong = next(one for one in found if one.rule == "resample_from_p")
+    for name, law, drawn in zip(setting.names, wrong.law, wrong.drawn, strict=True):
+        label = t("reconcile.comes_out", rule=t(f"stage.name.{wrong.rule}"), token=visible(name))
+        rows.append(frame.Row(label, law, drawn))
     return rows
 
 
@@ -107,7 +126,7 @@ def check_table(t: Words) -> str:
             name = f"{t(f'derive.{group}')} · {t(f'line.{line.key}.name')}"
             body += f"<tr><th scope='row'>{escape(name)}</th>"
             body += "".join(f"<td class='num'>{cell}</td>" for cell in cells) + "</tr>"
-    note = f"<p class='size-note'>{escape(t('check.note'))} {frame.badge(t, 'measured')}</p>"
+    note = f"<p class='prose-text size-note'>{escape(t('check.note'))} {frame.badge(t, 'measured')}</p>"
     return f"<table class='figures'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
 
 
@@ -119,3 +138,16 @@ def distance_table(t: Words, num_draws: int = NUM_DRAWS) -> str:
     label = escape(t("distance.row", draws=num_draws))
     row = f"<tr><th scope='row'>{label} {frame.badge(t, 'theory')}</th>{cells}</tr>"
     return f"<table class='figures'><thead><tr><td></td>{head}</tr></thead><tbody>{row}</tbody></table>"
+
+
+# ---- sentences ----------------------------------------------------------------------------------------------------
+
+
+def said(t: Words, key: str, **values: object) -> str:
+    """A quiet sentence below the controls."""
+    return f"<p class='prose-text size-note' role='status'>{frame.safe(t(key, **values))}</p>"
+
+
+def alert(sentence: str) -> str:
+    """A sentence that says what is wrong."""
+    return f"<p class='prose-text callout wrong' role='alert'>{frame.safe(sentence)}</p>"

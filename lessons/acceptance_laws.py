@@ -104,12 +104,20 @@ def processed(law: Law, temperature: float, top_p: float) -> Law:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The two laws in use, temperature and top-p applied, their tokens' names, and the seed of the draws."""
+    """The two laws as typed and as used, temperature and top-p applied, their tokens' names, and the draws' seed."""
 
+    typed: tuple[Law, Law]
     p: Law
     q: Law
+    temperature: float
+    top_p: float
     names: tuple[str, ...]
     seed: int
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the laws are used as typed."""
+        return self.temperature == 1 and self.top_p == 1
 
     def outcomes(self, rules: Sequence[str], num_draws: int = NUM_DRAWS) -> list[Outcome]:
         """What these rules do with these laws."""
@@ -117,9 +125,11 @@ class Setting:
 
 
 def setting_of(texts: tuple[str, str], temperature: float, top_p: float, names: Sequence[str], seed: int) -> Setting:
-    """Laws as typed, then temperature and top-p on both; letters where the names do not fit. Raises BadLaw."""
-    p, q = (processed(law, temperature, top_p) for law in parse_pair(*texts))
-    return Setting(p, q, tuple(names) if len(names) == len(p) else tuple(LETTERS[: len(p)]), seed)
+    """Read both laws and apply temperature and top-p to both; letters where the names do not fit. Raises BadLaw."""
+    typed = parse_pair(*texts)
+    p, q = (processed(law, temperature, top_p) for law in typed)
+    names = tuple(names) if len(names) == len(p) else tuple(LETTERS[: len(p)])
+    return Setting(typed, p, q, temperature, top_p, names, seed)
 
 
 # ---- laws of a model ----------------------------------------------------------------------------------------------
@@ -129,7 +139,7 @@ def lumped(event: Inspected, rest: str) -> tuple[list[str], Law, Law]:
     """Names, p and q of the likeliest tokens at one position of a run; all others together are one more, `rest`."""
     rows = sorted(zip(event.pieces, event.p, event.q, strict=True), key=lambda row: max(row[1:]), reverse=True)
     kept = [row for row in rows[:LARGEST_LUMP] if max(row[1:]) > 0]
-    names = [visible(piece) for piece, _, _ in kept]
+    names = [piece for piece, _, _ in kept]
     p, q = ([row[i] for row in kept] for i in (1, 2))
     others = (max(0.0, 1 - sum(p)), max(0.0, 1 - sum(q)))
     if max(others) > 5e-4 or len(names) < 2:
@@ -138,5 +148,6 @@ def lumped(event: Inspected, rest: str) -> tuple[list[str], Law, Law]:
 
 
 def visible(piece: str) -> str:
-    """A token's text with its spaces and line ends to be seen."""
-    return piece.replace(" ", "·").replace("\n", "↵").replace("\t", "⇥") or "∅"
+    """A token's text with leading spaces and line ends to be seen, as the stages show it."""
+    bare = piece.lstrip(" ")
+    return "␣" * (len(piece) - len(bare)) + bare.replace("\n", "↵").replace("\t", "⇥")

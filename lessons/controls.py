@@ -14,7 +14,7 @@ from gradio.context import Context
 from engine import EngineError
 from lessons import live
 from lessons.stage import Widget
-from lessons.words import Words, fill, placeholders
+from lessons.words import Words, fill, placeholders, safe
 
 MAX_LINKED_CHARS = 1000  # a longer prompt rides in the downloaded run instead
 
@@ -29,7 +29,8 @@ def error(t: Words, exception: Exception) -> str:
     text = sentences.get(code, sentences["other"])
     values = {"code": code} | getattr(exception, "values", {})
     names = {name.strip("{}").split(":")[0] for name in placeholders(text)}
-    return fill(text, {name: values.get(name, "?") for name in names})
+    known = {name: values.get(name, "?") for name in names}
+    return fill(text, {name: safe(value) if isinstance(value, str) else value for name, value in known.items()})
 
 
 # ---- predictions --------------------------------------------------------------------------------------------------
@@ -41,9 +42,11 @@ class Predict(Widget):
     Answers are kept in the reader's browser under "LESSON.KEY". Event: commit.
     """
 
-    def __init__(self, t: Words, key: str, options: Mapping[str, object]):
+    def __init__(self, t: Words, key: str, options: Mapping[str, object], render: bool = True):
         words = t.group(f"{key}.") | {f"frame.{k}": v for k, v in t.frame_group("predict.").items()}
-        super().__init__("predict", t, words, options={**options, "key": f"{t.lesson}.{key}"}, elem_id=_id(t, key))
+        super().__init__(
+            "predict", t, words, options={**options, "key": f"{t.lesson}.{key}"}, elem_id=_id(t, key), render=render
+        )
 
 
 def predict(t: Words, key: str, choices: tuple[str, ...] = ("a", "b", "c")) -> Predict:
@@ -94,7 +97,7 @@ def downloads(t: Words, bar: Widget) -> None:
         try:
             return live.open_file(path)
         except EngineError as problem:
-            gr.Warning(error(t, problem), title="")
+            gr.Warning(error(t, problem), title=t.frame("error.title"))
             return gr.skip()
 
     opener.upload(open_run, inputs=[opener], outputs=[bar], show_progress="hidden", api_visibility="private")

@@ -77,7 +77,7 @@ ACCEPTANCE = (
     ),
     Line(
         "alpha_is_overlap",
-        r"\alpha=\sum_x\min\bigl(p(x),q(x)\bigr)=1-\tfrac12\sum_x|p(x)-q(x)|=1-\mathrm{TV}(p,q)",
+        r"\alpha=\sum\min(p,q)=1-\tfrac12\sum|p-q|=1-\mathrm{TV}(p,q)",
         lambda n: _sums(n, alpha_of, lambda p, q: 1 - _distance(p, q)),
     ),
 )
@@ -113,7 +113,7 @@ OUTPUT = (
     ),
     Line(
         "paths_added",
-        r"P(\text{out}=x)=\min\bigl(p(x),q(x)\bigr)+\bigl(p(x)-q(x)\bigr)_+=p(x)",
+        r"P(\text{out}=x)=\min(p,q)+(p-q)_+=p(x)",
         lambda _: _token(lambda p, q: Min(p, q) + Max(p - q, 0), lambda p, q: p),
         ONCE,
     ),

@@ -14,12 +14,12 @@ from types import ModuleType
 import gradio as gr
 
 from lessons.controls import Predict, downloads, error, permalink, predict, predict_number, transport
-from lessons.words import Words
+from lessons.words import Words, safe
 
 __all__ = [
     "BADGES", "BEATS", "FATES", "Line", "Predict", "Row", "badge", "beat", "callout", "derivation", "downloads",
     "error", "interview", "legend", "number", "opening", "permalink", "predict", "predict_number", "prose",
-    "reconcile", "safe", "source", "table", "transport",
+    "question", "reconcile", "safe", "source", "table", "title", "transport",
 ]  # fmt: skip
 
 BEATS = ("question", "predict", "run", "derive", "reconcile", "break", "interview")
@@ -33,12 +33,6 @@ PROJECT = Path(__file__).parent.parent
 # ---- text ---------------------------------------------------------------------------------------------------------
 
 
-def safe(text: str) -> str:
-    """Text of a reader or a model, for HTML and Markdown alike: every punctuation mark becomes its character code."""
-    visible = "".join(c for c in text if c in "\n\t" or c.isprintable())
-    return "".join(c if c.isalnum() or c in " \n" or not c.isascii() else f"&#{ord(c)};" for c in visible)
-
-
 def prose(text: str, size: str = "text") -> gr.Markdown:
     """Markdown with formulas in $ and $$; size "note" is small print."""
     return gr.Markdown(text, latex_delimiters=LATEX, elem_classes=["prose-text", f"size-{size}"], container=False)
@@ -46,8 +40,18 @@ def prose(text: str, size: str = "text") -> gr.Markdown:
 
 def opening(t: Words) -> None:
     """The lesson's title, its two or three sentences, and the interview question that it answers."""
+    title(t)
+    question(t)
+
+
+def title(t: Words) -> None:
+    """The lesson's title and its two or three sentences: for a lesson that puts something else before the question."""
     gr.HTML(f"<h1 class='lesson-title'>{escape(t('title'))}</h1>", apply_default_css=False)
     gr.Markdown(t("standfirst"), latex_delimiters=LATEX, elem_classes=["prose-text", "standfirst"], container=False)
+
+
+def question(t: Words) -> None:
+    """The interview question that the lesson answers."""
     text = f"<span class='label'>{escape(t.frame('opening.question'))}</span>\n\n{t('question')}"
     gr.Markdown(text, latex_delimiters=LATEX, elem_classes=["prose-text", "callout", "question"], container=False)
 
@@ -56,9 +60,9 @@ def beat(t: Words, name: str, title: str = "") -> gr.HTML:
     """The heading of one beat; its label is the frame's, its title the lesson's."""
     if name not in BEATS:
         raise ValueError(f"{name!r} is not a beat; the beats are {', '.join(BEATS)}")
-    label = t.frame(f"beat.{name}")
-    inner = f"<span class='label'>{escape(label)}</span><h2>{escape(title or label)}</h2>"
-    return gr.HTML(f"<div class='beat' id='{t.lesson}-{name}'>{inner}</div>", apply_default_css=False)
+    label = escape(t.frame(f"beat.{name}"))
+    inner = f"<span class='label'>{label}</span><h2>{escape(title)}</h2>" if title else f"<h2>{label}</h2>"
+    return gr.HTML(f"<div class='beat' id='beat-{t.lesson}-{name}'>{inner}</div>", apply_default_css=False)
 
 
 def callout(text: str, kind: str = "note") -> gr.Markdown:
@@ -106,7 +110,10 @@ def reconcile(t: Words, rows: Sequence[Row]) -> str:
 
 
 def _reconcile_row(t: Words, row: Row) -> str:
-    cells = (_value(t, row.predicted, row.unit, row.predicted_kind), _value(t, row.measured, row.unit, row.measured_kind))
+    cells = (
+        _value(t, row.predicted, row.unit, row.predicted_kind),
+        _value(t, row.measured, row.unit, row.measured_kind),
+    )
     ratio = "–"
     if isinstance(row.predicted, int | float) and isinstance(row.measured, int | float) and row.predicted:
         ratio = f"{row.measured / row.predicted:.2f}×"

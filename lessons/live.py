@@ -146,7 +146,7 @@ def generate(request: Request, seconds: float = 60) -> list[Event]:
 
 
 def open_file(path: str | Path) -> str:
-    """Keep a downloaded run (JSON lines, gzip or not) and return its id. Raises EngineError("bad_trace" or "too_large")."""
+    """Keep a downloaded run (JSON lines, gzip or not); returns its id. Raises EngineError("bad_trace", "too_large")."""
     data = Path(path).read_bytes()
     if data[:2] == b"\x1f\x8b":
         data = _unzip(data)

@@ -108,7 +108,8 @@ def _head(page: Page) -> str:
     facts_json = json.dumps(facts, ensure_ascii=False).replace("<", "\\u003c")
     title = f"{page.words(f'chapter.{page.chapter}')} · {page.words('site.name')}"
     alternates = "".join(
-        f'<link rel="alternate" hreflang="{LOCALES[other.language]}" href="{_way(page, other)}">' for other in _twins(page)
+        f'<link rel="alternate" hreflang="{LOCALES[other.language]}" href="{_way(page, other)}">'
+        for other in _twins(page)
     )
     return (
         f"<title>{escape(title)}</title>"
@@ -133,16 +134,18 @@ def _above(page: Page) -> str:
         for other in _twins(page)
         if other.language != page.language
     )
-    return (
-        f'<a class="skip-link" href="#lesson">{escape(w("header.skip"))}</a><header class="site-header"><div class="bar">'
-        f'<a class="brand" href="{_way(page, Page(*CHAPTERS[0], page.language))}">{MARK}<span>{escape(w("site.name"))}</span></a>'
-        f'<nav class="chapters" aria-label="{escape(w("header.chapters"))}">{chapters}</nav>'
-        f'<span id="engine" class="engine" role="status"><span class="engine-dot" aria-hidden="true"></span>'
-        f'<span class="engine-text"></span></span>{languages}'
-        f'<button id="theme-switch" type="button" aria-label="{escape(w("header.theme.label"))}">{SWITCH}'
-        f'<span class="switch-text"></span></button></div></header><div id="toast" role="status"></div>'
-        f'<div id="lesson" tabindex="-1"></div><noscript><p class="noscript">{escape(w("site.noscript"))}</p></noscript>'
+    home, name = _way(page, Page(*CHAPTERS[0], page.language)), escape(w("site.name"))
+    parts = (
+        f'<a class="skip-link" href="#lesson">{escape(w("header.skip"))}</a>',
+        f'<header class="site-header"><div class="bar"><a class="brand" href="{home}">{MARK}<span>{name}</span></a>',
+        f'<nav class="chapters" aria-label="{escape(w("header.chapters"))}">{chapters}</nav>',
+        '<span id="engine" class="engine" role="status"><span class="engine-dot" aria-hidden="true"></span>',
+        f'<span class="engine-text"></span></span>{languages}<button id="theme-switch" type="button" ',
+        f'aria-label="{escape(w("header.theme.label"))}">{SWITCH}<span class="switch-text"></span></button></div>',
+        '</header><div id="toast" role="status"></div><div id="lesson" tabindex="-1"></div>',
+        f'<noscript><p class="noscript">{escape(w("site.noscript"))}</p></noscript>',
     )
+    return "".join(parts)
 
 
 def _twins(page: Page) -> list[Page]:

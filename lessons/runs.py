@@ -76,7 +76,7 @@ def mode_of(events: Sequence[Event]) -> str:
     """How the requests of a run shared the engine: "race" where they took turns and changed places again and again."""
     turns = [(event.step, event.request_id) for event in events if isinstance(event, RoundFinished)]
     owners = [name for _, name in turns]
-    if len(set(step for step, _ in turns)) < len(turns) or len(set(owners)) < 2:
+    if len({step for step, _ in turns}) < len(turns) or len(set(owners)) < 2:
         return "together"
     num_changes = sum(one != other for one, other in zip(owners, owners[1:], strict=False))
     return "race" if num_changes >= 2 * len(set(owners)) - 1 else "in_turn"

@@ -165,13 +165,18 @@ class Pages:
 def wrap(html: str, shell: Shell) -> str:
     """Gradio's page in its shell. Its assets are taken from the top of the site, so that chapters share them."""
     html = re.sub(r'<meta\s+(property="og:|name="twitter:)[^>]*>', "", html)
-    html = html.replace('lang="en"', f'lang="{shell.language}"', 1)
-    html = html.replace('"./assets/', f'"{shell.root}assets/').replace('href="/manifest.json"', 'href="manifest.json"')
-    html = re.sub(r'<link rel="stylesheet" crossorigin href="([^"]*)">', _layered, html)
+    html = html.replace('lang="en"', f'lang="{shell.language}"', 1).replace(
+        'href="/manifest.json"', 'href="manifest.json"'
+    )
+    html = re.sub(
+        r'<link rel="stylesheet" crossorigin href="\./([^"]*)">', lambda link: _layered(link[1], shell.root), html
+    )
+    html = html.replace('src="./assets/', f'src="{shell.root}assets/')
     html = html.replace("</head>", f"{shell.head}</head>", 1)
     return re.sub(r"(<body[^>]*>)", lambda match: match[1] + shell.above, html, count=1)
 
 
-def _layered(link: re.Match[str]) -> str:
-    """Gradio's base style in a cascade layer, below ours; the idle link keeps its loader from adding it again."""
-    return f'<style>@import url("{link[1]}") layer(gradio);</style><link rel="stylesheet" href="{link[1]}" media="not all">'
+def _layered(style: str, root: str) -> str:
+    """Gradio's base style in a cascade layer, below ours. Idle links keep its two loaders from adding it again."""
+    idle = "".join(f'<link rel="stylesheet" href="{way}{style}" media="not all">' for way in {root: 0, "./": 0})
+    return f'<style>@import url("{root}{style}") layer(gradio);</style>{idle}'

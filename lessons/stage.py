@@ -35,8 +35,8 @@ class _Quiet(ComponentMeta):
 class Widget(gr.HTML, metaclass=_Quiet):
     """One module of assets/stages/ in a page; its DOM is the module's own, Gradio never redraws it.
 
-    Events for Python, as far as the module triggers them: pick, act, done, commit. Raises FileNotFoundError where
-    there is no such module.
+    Events for Python, as far as the module triggers them: pick, act, done, commit. Gradio makes the component anew
+    (with render=False) whenever an event leaves it as it is. Raises FileNotFoundError where there is no such module.
     """
 
     def __init__(
@@ -51,6 +51,8 @@ class Widget(gr.HTML, metaclass=_Quiet):
         elem_id: str | None = None,
         elem_classes: str | list[str] | None = None,
         min_height: int | None = None,
+        visible: bool = True,
+        render: bool = True,
     ):
         module = STAGE_FOLDER / f"{name}.js"
         if not module.is_file():
@@ -63,6 +65,8 @@ class Widget(gr.HTML, metaclass=_Quiet):
             elem_id=elem_id,
             elem_classes=elem_classes,
             min_height=min_height,
+            visible=visible,
+            render=render,
             stage=name,
             has_style=module.with_suffix(".css").is_file(),
             channel=channel,
@@ -100,6 +104,8 @@ class Stage(Widget):
         elem_id: str | None = None,
         elem_classes: str | list[str] | None = None,
         min_height: int | None = None,
+        visible: bool = True,
+        render: bool = True,
     ):
         super().__init__(
             name,
@@ -111,4 +117,6 @@ class Stage(Widget):
             elem_id=elem_id,
             elem_classes=elem_classes,
             min_height=min_height,
+            visible=visible,
+            render=render,
         )

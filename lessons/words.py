@@ -46,6 +46,12 @@ def placeholders(text: str) -> list[str]:
     return sorted(match[0] for match in _PLACEHOLDER.finditer(text))
 
 
+def safe(text: str) -> str:
+    """Text of a reader or a model, for HTML and Markdown alike: every punctuation mark becomes its character code."""
+    visible = "".join(c for c in text if c in "\n\t" or c.isprintable())
+    return "".join(c if c.isalnum() or c in " \n" or not c.isascii() else f"&#{ord(c)};" for c in visible)
+
+
 @dataclass(frozen=True)
 class Words:
     """Calling it with a key gives the piece, filled with the values."""

@@ -21,7 +21,24 @@ from engine import (
     Verified,
 )
 
-WORDS = (" the", " cache", " is", " cut", " into", " blocks", ",", " and", " a", " table", " says", " where", "\n", " each", " lies", ".")
+WORDS = (
+    " the",
+    " cache",
+    " is",
+    " cut",
+    " into",
+    " blocks",
+    ",",
+    " and",
+    " a",
+    " table",
+    " says",
+    " where",
+    "\n",
+    " each",
+    " lies",
+    ".",
+)
 
 
 class FakeEngine:
@@ -61,15 +78,21 @@ class FakeEngine:
         p = request.params
         self._report(
             Submitted, request_id=name, prompt_ids=prompt, pieces=pieces, drafter=request.drafter or "",
-            draft_length=p.draft_length, draft_temperature=p.draft_temperature, temperature=p.temperature, top_p=p.top_p,
-            top_k=p.top_k, min_p=p.min_p, rule=p.rule, seed=p.seed, max_new_tokens=p.max_new_tokens, parent=parent,
-            fork_at=at,
+            draft_length=p.draft_length, draft_temperature=p.draft_temperature, temperature=p.temperature,
+            top_p=p.top_p, top_k=p.top_k, min_p=p.min_p, rule=p.rule, seed=p.seed, max_new_tokens=p.max_new_tokens,
+            parent=parent, fork_at=at,
         )  # fmt: skip
 
     def fork(self, request_id: str, at: int) -> str:
         child = f"{request_id}/{len(self._requests)}"
         parent = self._requests[request_id]
-        self._requests[child] = parent | {"tokens": at, "round": 0, "clock": 0.0, "text": "", "out": at - parent["prompt"]}
+        self._requests[child] = parent | {
+            "tokens": at,
+            "round": 0,
+            "clock": 0.0,
+            "text": "",
+            "out": at - parent["prompt"],
+        }
         self._submitted(child, parent["request"], tuple(range(at)), (" x",) * at, request_id, at)
         self.pool.fork(request_id, child, at)
         return child
@@ -131,7 +154,9 @@ class FakeEngine:
                 pieces=tuple(WORDS[i] for i in ids), parents=tuple(range(-1, num - 1)), q=law, is_point_mass=False,
                 found_at=-1, seconds=0.0,
             )  # fmt: skip
-            verdicts = ("accepted",) * accepted + ("rejected",) * (accepted < num) + ("unreached",) * (num - accepted - 1)
+            verdicts = (
+                ("accepted",) * accepted + ("rejected",) * (accepted < num) + ("unreached",) * (num - accepted - 1)
+            )
             self._report(
                 Verified, request_id=name, round=item["round"], rule="exact", token_ids=ids, p=law, p_model=law, q=law,
                 u=law, verdicts=verdicts[:num], num_accepted=accepted, num_rows=num + 1,
@@ -156,4 +181,6 @@ class FakeEngine:
         item = self._requests.pop(name)
         if name in self.pool:
             self.pool.free(name)
-        self._report(Finished, request_id=name, text=item["text"], finish_reason=reason, message="", num_tokens=item["out"])
+        self._report(
+            Finished, request_id=name, text=item["text"], finish_reason=reason, message="", num_tokens=item["out"]
+        )

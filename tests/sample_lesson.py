@@ -28,8 +28,8 @@ A round gives at least one token and at most $K + 1$.
 <!-- predict.share.question -->
 Which share of the drafted tokens is accepted?
 <!-- prose -->
-Speculative decoding **never changes the law** of the output: $\\alpha = \\sum_x \\min(p(x), q(x))$. See `accept_chain`, and
-[the derivation](#derive).
+Speculative decoding **never changes the law** of the output: $\\alpha = \\sum_x \\min(p(x), q(x))$. See `accept_chain`,
+and [the derivation](#derive).
 <!-- why.one -->
 A draft is accepted with probability $\\min(1, p/q)$, so on average
 <!-- why.two -->
@@ -99,7 +99,9 @@ def _wire(t: Words, run: gr.Button, inputs: tuple, outputs: tuple) -> None:
     def start(prompt: str, length: int, drafter: str) -> tuple:
         params = SamplingParams(max_new_tokens=length)
         try:
-            run_id = live.run([Request(prompt, params, id="plain"), Request(prompt, params, drafter, id="drafted")], "race")
+            run_id = live.run(
+                [Request(prompt, params, id="plain"), Request(prompt, params, drafter, id="drafted")], "race"
+            )
         except ValueError as refusal:
             return gr.skip(), frame.error(t, refusal)
         return run_id, ""

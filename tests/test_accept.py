@@ -295,8 +295,8 @@ def test_a_tree_without_branches_is_a_chain():
         coins = [uniform(seed, i, "accept") for i in range(4)]
         for probs, children in ((drafts, "iid"), (drafts, "distinct"), (None, "given")):
             tree = DraftTree(tokens, [-1, 0, 1, 2], probs, children)
-            ours = accept_tree(tree, laws, coins, lambda n: 0.4)
-            chain = accept_chain(laws, probs, tokens, coins, lambda n: 0.4)
+            ours = accept_tree(tree, laws, coins, lambda n: (2 * n + 1) / 10)
+            chain = accept_chain(laws, probs, tokens, coins, lambda n: (2 * n + 1) / 10)
             assert (ours.tokens, ours.trials, ours.path) == (chain.tokens, chain.trials, chain.path)
 
 
@@ -317,6 +317,14 @@ def test_what_two_refused_siblings_leave_over():
     verdict = two_siblings("given", [3, 2], [0.9, 0.9])
     np.testing.assert_allclose(verdict.residual, [4 / 7, 3 / 7, 0, 0], atol=1e-6)
     assert verdict.trials[1].p == pytest.approx(0.2 / 0.9)
+
+
+@pytest.mark.parametrize("children", ["iid", "distinct", "given"])
+def test_siblings_without_target_probability_are_refused_even_by_the_smallest_coin(children):
+    q = None if children == "given" else {0: rows([0.0, 0.5, 0.5])[0]}
+    tree = DraftTree([1, 2], [-1, -1], q, children)
+    verdict = accept_tree(tree, rows(*[[1, 0, 0]] * 3), [0.0, 0.0], lambda _: 0.0)
+    assert (verdict.num_accepted, verdict.tokens) == (0, (0,))
 
 
 @pytest.mark.parametrize(("children", "rate"), [("iid", 0.72), ("distinct", 107 / 140), ("given", 0.30)])

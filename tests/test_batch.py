@@ -8,6 +8,7 @@ from engine.batch import Batch, Part, Span, plan
 from engine.cache import KVCache
 from engine.errors import EngineError
 from engine.model import Model
+from kernels import build
 
 NUM_BLOCKS = 10
 IDS = random_ids(9)
@@ -75,6 +76,7 @@ def test_logits_come_back_in_the_order_that_was_asked_for(model):
     assert model.forward(Batch(token_ids, spans, torch.empty(0, dtype=torch.int64)), cache).shape == (0, VOCAB_SIZE)
 
 
+@pytest.mark.skipif(build.library() is None, reason="PyTorch alone computes in fp32, so the weights are kept so")
 def test_the_memory_of_the_weights_is_counted_and_int8_takes_about_a_quarter():
     loaded = loaded_from(transformers_model("smollm2-tied", hidden_size=96, intermediate_size=256))
     sizes = {dtype: Model(loaded, dtype).num_bytes for dtype in ("float32", "float16", "int8")}
@@ -84,8 +86,10 @@ def test_the_memory_of_the_weights_is_counted_and_int8_takes_about_a_quarter():
 
 def test_the_memory_of_the_weights_is_counted_once_when_they_are_tied():
     tied, untied = (Model(loaded_from(transformers_model(name))) for name in ("smollm2-tied", "llama3-scaled"))
-    assert untied.num_bytes - tied.num_bytes == 4 * VOCAB_SIZE * 48
-    assert tied.num_bytes == 4 * sum(p.numel() for p in transformers_model("smollm2-tied").parameters())
+    num_parameters = sum(parameter.numel() for parameter in transformers_model("smollm2-tied").parameters())
+    assert tied.head is tied.embedding
+    assert untied.num_bytes - tied.num_bytes == untied.head.data.nbytes
+    assert 4 * num_parameters <= tied.num_bytes < 4.1 * num_parameters  # the kernels may pad a matrix
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from engine.laws import (
     accept_many,
     acceptance_rate,
     output_law,
+    processed_law,
     residual_law,
 )
 from engine.request import SamplingParams
@@ -135,6 +136,13 @@ def test_what_is_no_rule_or_no_law_is_refused():
             with pytest.raises(EngineError) as error:
                 function(p, q, rule)
             assert error.value.code == code
+
+
+def test_a_law_is_processed_as_the_logits_that_made_it():
+    np.testing.assert_allclose(processed_law(THREE[0], SamplingParams(temperature=1.0)), THREE[0])
+    squares = THREE[0] ** 2
+    np.testing.assert_allclose(processed_law(THREE[0], SamplingParams(temperature=0.5)), squares / squares.sum())
+    np.testing.assert_allclose(processed_law([0.0, 0.6, 0.4], SamplingParams(temperature=1.0, top_p=0.5)), [0, 1, 0])
 
 
 # ---- many draws ----------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // Two laws over a few tokens, drawn so that the eye adds: accepted + resampled = p. The tops can be dragged.
 // Knows nothing of rules or draws: it reports the edited laws and is given new ones.
 
-import { el, fill } from "../dom.js";
+import { el, fill, reducedMotion } from "../dom.js";
 import { paint } from "../glyphs.js";
 
 const ROOM = 1.12; // space above the tallest bar, so that its handle stays inside
@@ -10,7 +10,9 @@ export function mount(element, { words, options, value, trigger }) {
   const board = el("div", { class: "laws-board" });
   const sum = el("div", { class: "laws-sum" });
   const sentence = el("p", { class: "laws-sentence", "aria-live": "polite" });
-  element.replaceChildren(legend(words), board, sum, sentence);
+  const mover = el("button", { class: "laws-move", type: "button", onclick: moveRejected }, words.move);
+  const foot = el("div", { class: "laws-foot" }, sentence, reducedMotion() ? null : mover);
+  element.replaceChildren(legend(words), board, sum, foot);
 
   let laws = { tokens: [], p: [], q: [], editable: false };
   let columns = [];
@@ -113,6 +115,7 @@ export function mount(element, { words, options, value, trigger }) {
       node.firstChild.textContent = height / scale > 0.075 ? `${sign}${short(height)}` : "";
     }
     const rest = Math.max(0, 1 - alpha);
+    mover.disabled = rest < 5e-4;
     sum.replaceChildren(share("kept", alpha, words.accepted), ...(rest > 5e-4 ? [share("missing", rest, words.resampled)] : []));
     sentence.textContent = fill(rest > 5e-4 ? words.sentence : words.sentence_equal, rest > 5e-4 ? { alpha: short(alpha), rest: short(rest) } : {});
   }
@@ -123,8 +126,42 @@ export function mount(element, { words, options, value, trigger }) {
     return node;
   }
 
-  show(value ?? options);
-  return { update: (first, given) => show(given ?? first), destroy: () => clearTimeout(timer) };
+  // What is refused at one token goes to every token that lacks something, in the residual's proportions.
+  function moveRejected() {
+    const home = board.getBoundingClientRect();
+    const perMass = columns[0].well.clientHeight / scale;
+    const short = laws.p.map((p, i) => Math.max(0, p - laws.q[i]));
+    const rest = short.reduce((sum, part) => sum + part, 0);
+    const filled = short.map(() => 0);
+    const boxOf = (part) => part.getBoundingClientRect();
+    laws.q.forEach((q, from) => {
+      let left = Math.max(0, q - laws.p[from]);
+      short.forEach((lack, to) => {
+        const mass = (Math.max(0, q - laws.p[from]) * lack) / rest;
+        if (!(mass > 5e-4)) return;
+        const [start, end] = [boxOf(columns[from].parts.surplus), boxOf(columns[to].parts.missing)];
+        left -= mass;
+        fly(
+          { left: start.left - home.left, top: start.bottom - home.top - (left + mass) * perMass },
+          { left: end.left - home.left, top: end.bottom - home.top - (filled[to] + mass) * perMass },
+          { width: start.width, height: mass * perMass },
+        );
+        filled[to] += mass;
+      });
+    });
+  }
+
+  function fly(start, end, size) {
+    const piece = el("div", { class: "laws-piece", "aria-hidden": "true" });
+    for (const [name, length] of Object.entries({ ...start, ...size })) piece.style[name] = `${length}px`;
+    board.append(piece);
+    const path = { transform: [`translate(0, 0)`, `translate(${end.left - start.left}px, ${end.top - start.top}px)`] };
+    const flight = piece.animate(path, { duration: 1100, delay: 250, easing: "cubic-bezier(.6, 0, .3, 1)", fill: "both" });
+    flight.onfinish = () => setTimeout(() => piece.remove(), 900);
+  }
+
+  show(value?.p ? value : options);
+  return { update: (first, given) => show(given?.p ? given : first), destroy: () => clearTimeout(timer) };
 }
 
 function short(value) {

@@ -61,8 +61,8 @@ export function mount(element, { words, options, value, trigger }) {
     return el("div", {}, column, label);
   }
 
-  show(value ?? options);
-  return { update: (first, given) => show(given ?? first) };
+  show(value?.p ? value : options);
+  return { update: (first, given) => show(given?.p ? given : first) };
 }
 
 function legend(words) {

@@ -29,9 +29,9 @@ class DraftModelDrafter:
         self._vocab_size = vocab_size
 
     def propose(self, sequence: Sequence, num_tokens: int, table: Ids[int]) -> Proposal:
-        """A chain of `num_tokens` drafts, fewer where the draft's context window ends."""
+        """A chain of `num_tokens` drafts, fewer where the draft's window or vocabulary ends."""
         num_tokens = min(num_tokens, self._model.config.context_length - len(sequence))
-        if num_tokens < 1:
+        if num_tokens < 1 or max(sequence.token_ids[self.num_cached :]) >= self._model.config.vocab_size:
             return NOTHING
         history = list(sequence.token_ids)
         logits = self._catch_up(history, sequence.num_prompt, table)

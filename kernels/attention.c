@@ -1,0 +1,265 @@
+/* Attention of rows over a cache that lies in blocks, with one running softmax per query.
+ *
+ * What a row sees is numbered 0, 1, 2, …: the prefix through its table, then its own extra slots. Tiles of 64 of these
+ * numbers are taken in order, scores are chains over the head dimension and outputs chains over the numbers, so the
+ * bits of a row depend on what it sees alone: neither on its company, nor on threads, nor on chain or tree.
+ */
+#include "native.h"
+
+#define TILE 64         /* tokens */
+#define MOST_QUERIES 32 /* that share a tile of keys and values once it is widened */
+
+typedef struct {
+    float keys[MOST_DIM * TILE];    /* (d, TILE): turned, so that a vector holds 8 tokens */
+    float values[TILE * MOST_DIM];  /* (TILE, d rounded up to 8) */
+    float sums[MOST_QUERIES * MOST_DIM];
+    float largest[MOST_QUERIES], total[MOST_QUERIES];
+} Scratch;
+
+/* ---- what a row sees ---- */
+
+static int64_t prefix_of(const Attention *job, int64_t row) {
+    return job->prefix ? job->prefix[row] : job->context + row + 1;
+}
+
+static int64_t num_visible(const Attention *job, int64_t row) {
+    const int32_t *extra = job->extra + row * job->num_extra;
+    int64_t count = 0;
+    while (count < job->num_extra && extra[count] >= 0) count++;
+    return prefix_of(job, row) + count;
+}
+
+static int64_t slot_of(const Attention *job, int64_t row, int64_t number) {
+    int64_t prefix = prefix_of(job, row);
+    if (number >= prefix) return job->extra[row * job->num_extra + number - prefix];
+    const int32_t *table = job->tables + (job->sequence ? job->sequence[row] : 0) * job->max_blocks;
+    return (int64_t)table[number / job->block_size] * job->block_size + number % job->block_size;
+}
+
+/* ---- a tile of keys and values, widened ---- */
+
+INLINE v8 load_head(const int kind, const char *head, int64_t c, int64_t d) {
+    uint16_t halves[8] = {0};
+    float floats[8] = {0};
+    if (kind == FLOAT32) {
+        if (c + 8 <= d) return load((const float *)head + c);
+        memcpy(floats, (const float *)head + c, (size_t)(d - c) * 4);
+        return load(floats);
+    }
+    const uint16_t *from = (const uint16_t *)head + c;
+    if (c + 8 > d) from = memcpy(halves, from, (size_t)(d - c) * 2);
+    return kind == FLOAT16 ? load_half(from) : load_bfloat(from);
+}
+
+INLINE void transpose(v8 *a) {
+#ifdef HAS_AVX2
+    __m256 pairs[8], fours[8];
+    UNROLL for (int i = 0; i < 8; i += 2) {
+        pairs[i] = _mm256_unpacklo_ps((__m256)a[i], (__m256)a[i + 1]);
+        pairs[i + 1] = _mm256_unpackhi_ps((__m256)a[i], (__m256)a[i + 1]);
+    }
+    UNROLL for (int i = 0; i < 8; i += 4) {
+        UNROLL for (int j = 0; j < 2; j++) {
+            fours[i + 2 * j] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0x44);
+            fours[i + 2 * j + 1] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0xee);
+        }
+    }
+    UNROLL for (int i = 0; i < 4; i++) {
+        a[i] = (v8)_mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
+        a[i + 4] = (v8)_mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
+    }
+#else
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < i; j++) {
+            float upper = a[j][i];
+            a[j][i] = a[i][j];
+            a[i][j] = upper;
+        }
+#endif
+}
+
+/* Numbers first + begin … first + end − 1 of `row`. No other slot is read, so garbage there cannot matter. */
+INLINE void load_tile(const int kind, const Attention *job, Scratch *scratch, int64_t row, int64_t kv_head,
+                      int64_t first, int64_t begin, int64_t end) {
+    const int64_t d = job->d, padded = (d + 7) / 8 * 8, size = kind == FLOAT32 ? 4 : 2;
+    const char *keys[TILE];
+    for (int64_t j = begin; j < end; j++) {
+        int64_t at = (slot_of(job, row, first + j) * job->kv_heads + kv_head) * d * size;
+        keys[j] = (const char *)job->keys + at;
+        for (int64_t c = 0; c < padded; c += 8)
+            store(scratch->values + j * padded + c, load_head(kind, (const char *)job->values + at, c, d));
+    }
+    for (int64_t j = begin / 8 * 8; j < end; j += 8)
+        for (int64_t c = 0; c < padded; c += 8) {
+            v8 square[8]; /* lanes outside begin … end repeat a visible token; their scores are thrown away */
+            for (int64_t i = 0; i < 8; i++) {
+                int64_t token = j + i < begin ? begin : j + i < end ? j + i : end - 1;
+                square[i] = load_head(kind, keys[token], c, d);
+            }
+            transpose(square);
+            for (int64_t i = 0; i < 8; i++) store(scratch->keys + (c + i) * TILE + j, square[i]);
+        }
+}
+
+/* ---- one query meets one tile ---- */
+
+INLINE void dot_products(const int vectors, const Attention *job, const float *query, const float *keys, float *scores) {
+    v8 sums[8];
+    UNROLL for (int v = 0; v < vectors; v++) sums[v] = set(0);
+    for (int64_t c = 0; c < job->d; c++) {
+        v8 value = set(query[c]);
+        UNROLL for (int v = 0; v < vectors; v++) sums[v] = fma8(value, load(keys + c * TILE + 8 * v), sums[v]);
+    }
+    UNROLL for (int v = 0; v < vectors; v++) store(scores + 8 * v, sums[v] * set(job->scale));
+}
+
+INLINE void add_values(const int vectors, float *sums, float keep, const float *weights, const float *values,
+                       int64_t pitch, int64_t begin, int64_t end) {
+    v8 sum[8];
+    UNROLL for (int v = 0; v < vectors; v++) sum[v] = load(sums + 8 * v) * set(keep);
+    for (int64_t j = begin; j < end; j++) {
+        v8 weight = set(weights[j]);
+        UNROLL for (int v = 0; v < vectors; v++) sum[v] = fma8(weight, load(values + j * pitch + 8 * v), sum[v]);
+    }
+    UNROLL for (int v = 0; v < vectors; v++) store(sums + 8 * v, sum[v]);
+}
+
+/* Scores become weights e^(score − largest); returns what earlier sums must be multiplied with. */
+static float soften(float *scores, int64_t begin, int64_t end, float *largest, float *total) {
+    const i8 lanes = {0, 1, 2, 3, 4, 5, 6, 7};
+    v8 best = set(*largest), sum = set(0);
+    i8 is_visible[TILE / 8];
+    for (int v = 0; v < TILE / 8; v++) {
+        i8 number = lanes + 8 * v;
+        is_visible[v] = (number >= (int32_t)begin) & (number < (int32_t)end);
+        v8 hidden = set(-INFINITY);
+        v8 score = (v8)(((i8)load(scores + 8 * v) & is_visible[v]) | ((i8)hidden & ~is_visible[v]));
+        best = max8(best, score);
+    }
+    float new_largest = largest8(best), keep = *largest == -INFINITY ? 0 : exp8(set(*largest - new_largest))[0];
+    for (int v = 0; v < TILE / 8; v++) {
+        v8 weight = (v8)((i8)exp8(load(scores + 8 * v) - set(new_largest)) & is_visible[v]);
+        store(scores + 8 * v, weight);
+        sum = sum + weight;
+    }
+    *total = *total * keep + sum8(sum);
+    *largest = new_largest;
+    return keep;
+}
+
+static __attribute__((noinline)) void meet(const Attention *job, Scratch *scratch, const float *query, int64_t index,
+                                           int64_t begin, int64_t end) {
+    const int64_t padded = (job->d + 7) / 8 * 8;
+    float scores[TILE];
+    if (end > TILE / 2) {
+        dot_products(8, job, query, scratch->keys, scores);
+    } else {
+        dot_products(4, job, query, scratch->keys, scores);
+        memset(scores + TILE / 2, 0, sizeof scores / 2);
+    }
+    float keep = soften(scores, begin, end, &scratch->largest[index], &scratch->total[index]);
+    float *sums = scratch->sums + index * padded;
+    const float *values = scratch->values;
+    int64_t c = 0;
+    for (; c + 64 <= padded; c += 64) add_values(8, sums + c, keep, scores, values + c, padded, begin, end);
+    for (; c + 32 <= padded; c += 32) add_values(4, sums + c, keep, scores, values + c, padded, begin, end);
+    for (; c < padded; c += 8) add_values(1, sums + c, keep, scores, values + c, padded, begin, end);
+}
+
+/* ---- the queries of a few rows of one sequence that read one key head ---- */
+
+typedef struct {
+    int64_t row, num_rows, kv_head, begin, end; /* queries begin … end − 1, numbered head · num_rows + row */
+} Unit;
+
+static void load_for(const Attention *job, Scratch *scratch, int64_t row, int64_t kv_head, int64_t first, int64_t begin,
+                     int64_t end) {
+    switch (job->kind) {
+    case FLOAT16: load_tile(FLOAT16, job, scratch, row, kv_head, first, begin, end); break;
+    case BFLOAT16: load_tile(BFLOAT16, job, scratch, row, kv_head, first, begin, end); break;
+    default: load_tile(FLOAT32, job, scratch, row, kv_head, first, begin, end);
+    }
+}
+
+/* Rows that see this part of the prefix alone share one widened tile; a row with slots of its own gets its own. */
+static void attend_tile(const Attention *job, Scratch *scratch, const Unit *unit, int64_t first, const int64_t *lowest,
+                        const int64_t *visible) {
+    int64_t begin[MOST_QUERIES], end[MOST_QUERIES], is_own[MOST_QUERIES];
+    int64_t shared_begin = TILE, shared_end = 0, shared_row = 0;
+    for (int64_t r = 0; r < unit->num_rows; r++) {
+        begin[r] = lowest[r] > first ? lowest[r] - first : 0;
+        end[r] = visible[r] - first < TILE ? visible[r] - first : TILE;
+        is_own[r] = first + end[r] > prefix_of(job, unit->row + r);
+        if (is_own[r] || end[r] <= begin[r]) continue;
+        if (begin[r] < shared_begin) shared_begin = begin[r];
+        if (end[r] > shared_end) shared_end = end[r], shared_row = r;
+    }
+    if (shared_end > shared_begin) load_for(job, scratch, unit->row + shared_row, unit->kv_head, first, shared_begin, shared_end);
+    const float *queries = job->queries + unit->kv_head * (job->heads / job->kv_heads) * job->d;
+    for (int64_t own = 0; own < 2; own++)
+        for (int64_t r = 0; r < unit->num_rows; r++) {
+            if (is_own[r] != own || end[r] <= begin[r]) continue;
+            if (own) load_for(job, scratch, unit->row + r, unit->kv_head, first, begin[r], end[r]);
+            for (int64_t q = unit->begin; q < unit->end; q++) {
+                const float *query = queries + ((unit->row + r) * job->heads + q / unit->num_rows) * job->d;
+                if (q % unit->num_rows == r) meet(job, scratch, query, q - unit->begin, begin[r], end[r]);
+            }
+        }
+}
+
+static void attend(const Attention *job, Scratch *scratch, const Unit *unit) {
+    const int64_t d = job->d, padded = (d + 7) / 8 * 8, group = job->heads / job->kv_heads;
+    int64_t last = 0, start = INT64_MAX, visible[MOST_QUERIES], lowest[MOST_QUERIES];
+    for (int64_t r = 0; r < unit->num_rows; r++) {
+        visible[r] = num_visible(job, unit->row + r);
+        lowest[r] = job->window && visible[r] > job->window ? visible[r] - job->window : 0;
+        last = visible[r] > last ? visible[r] : last;
+        start = lowest[r] < start ? lowest[r] : start;
+    }
+    for (int64_t i = 0; i < unit->end - unit->begin; i++) scratch->largest[i] = -INFINITY, scratch->total[i] = 0;
+    memset(scratch->sums, 0, (size_t)((unit->end - unit->begin) * padded) * sizeof(float));
+    for (int64_t first = start / TILE * TILE; first < last; first += TILE)
+        attend_tile(job, scratch, unit, first, lowest, visible);
+    for (int64_t q = unit->begin; q < unit->end; q++) {
+        int64_t row = unit->row + q % unit->num_rows, head = unit->kv_head * group + q / unit->num_rows;
+        float *out = job->out + (row * job->heads + head) * d;
+        const float *sums = scratch->sums + (q - unit->begin) * padded;
+        for (int64_t c = 0; c < d; c++) out[c] = sums[c] / scratch->total[q - unit->begin];
+    }
+}
+
+/* ---- one thread's share, and the whole ---- */
+
+static int64_t block_length(const Attention *job, int64_t row) {
+    const int64_t group = job->heads / job->kv_heads, most = group < MOST_QUERIES ? MOST_QUERIES / group : 1;
+    int64_t length = 1;
+    while (length < most && row + length < job->rows &&
+           (!job->sequence || job->sequence[row + length] == job->sequence[row]))
+        length++;
+    return length;
+}
+
+/* Few rows: equal runs of queries. Many: every num_threads-th unit, because late rows of a prompt see more. */
+void attention_part(const Attention *job, int thread, int num_threads) {
+    Scratch scratch;
+    const int64_t group = job->heads / job->kv_heads, is_many = job->rows > 8 * num_threads;
+    int64_t from, to, position = 0, number = 0;
+    share(job->rows * job->heads, thread, num_threads, &from, &to);
+    for (int64_t row = 0, length; row < job->rows; row += length) {
+        length = block_length(job, row);
+        for (int64_t kv_head = 0; kv_head < job->kv_heads; kv_head++, number++, position += length * group) {
+            int64_t begin = is_many || from < position ? 0 : from - position;
+            int64_t end = is_many || to > position + length * group ? length * group : to - position;
+            if (is_many && number % num_threads != thread) continue;
+            for (; begin < end; begin += MOST_QUERIES) {
+                int64_t most = begin + MOST_QUERIES;
+                Unit unit = {row, length, kv_head, begin, end < most ? end : most};
+                attend(job, &scratch, &unit);
+            }
+        }
+    }
+}
+
+static void attention_body(void *job, int thread, int num_threads) { attention_part(job, thread, num_threads); }
+
+EXPORT void attention(const Attention *job, int64_t num_threads) { in_parallel(attention_body, (void *)job, (int)num_threads); }

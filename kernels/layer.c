@@ -1,0 +1,81 @@
+/* Transformer layers over rows, one after another, in one parallel region: the parts of the other files and barriers.
+ *
+ * Knows the Llama family's layer: RMSNorm, attention with rotary positions, RMSNorm, SwiGLU, two residual additions.
+ */
+#include "native.h"
+
+typedef struct {
+    const Matrix *qkv, *output, *gate_up, *down;
+    const float *attention_norm, *mlp_norm, *qkv_bias, *query_norm, *key_norm;
+    int64_t hidden, inner, heads, kv_heads, d, window;
+    float eps, scale;
+} Weights;
+
+typedef struct {
+    Attention attention; /* what the rows see; the rest is filled in for each layer */
+    const float *cos, *sin;
+    const int32_t *slots;
+} Place;
+
+typedef struct {
+    const Weights *const *weights; /* one of each of these four per layer */
+    const Place *const *places;
+    void *const *keys, *const *values;
+    int64_t num_layers, rows, kind;
+    float *x;                                                   /* (rows, hidden), in and out */
+    float *normed, *qkv, *queries, *attended, *gate_up, *inner; /* room for what lies between */
+} Stack;
+
+static void attend_part(const Stack *stack, int64_t index, int thread, int num_threads) {
+    const Weights *w = stack->weights[index];
+    const Place *place = stack->places[index];
+    const float *q = stack->qkv, *k = q + w->heads * w->d, *v = k + w->kv_heads * w->d;
+    const int64_t stride = (w->heads + 2 * w->kv_heads) * w->d;
+    Rope rope = {q, k, v, place->cos, place->sin, w->query_norm, w->key_norm, stack->queries, stack->keys[index],
+                 stack->values[index], place->slots, stack->rows, w->heads, w->kv_heads, w->d, stack->kind,
+                 stride, stride, stride, w->eps};
+    rope_part(&rope, thread, num_threads);
+    wait_for_all(num_threads);
+    Attention see = place->attention;
+    see.queries = stack->queries, see.out = stack->attended, see.keys = stack->keys[index];
+    see.values = stack->values[index], see.kind = stack->kind, see.window = w->window, see.scale = w->scale;
+    see.heads = w->heads, see.kv_heads = w->kv_heads, see.d = w->d;
+    attention_part(&see, thread, num_threads);
+    wait_for_all(num_threads);
+}
+
+static void layer_part(const Stack *stack, int64_t index, int thread, int num_threads) {
+    const Weights *w = stack->weights[index];
+    const int64_t rows = stack->rows;
+    Norm norm = {stack->x, w->attention_norm, stack->normed, rows, w->hidden, w->eps};
+    norm_part(&norm, thread, num_threads);
+    wait_for_all(num_threads);
+    Linear qkv = {w->qkv, stack->normed, w->qkv_bias, 0, stack->qkv, rows};
+    linear_part(&qkv, thread, num_threads);
+    wait_for_all(num_threads);
+    attend_part(stack, index, thread, num_threads);
+    Linear output = {w->output, stack->attended, 0, stack->x, stack->x, rows};
+    linear_part(&output, thread, num_threads);
+    wait_for_all(num_threads);
+    norm.weight = w->mlp_norm;
+    norm_part(&norm, thread, num_threads);
+    wait_for_all(num_threads);
+    Linear gate_up = {w->gate_up, stack->normed, 0, 0, stack->gate_up, rows};
+    linear_part(&gate_up, thread, num_threads);
+    wait_for_all(num_threads);
+    Swiglu swiglu = {stack->gate_up, stack->inner, rows, w->inner};
+    swiglu_part(&swiglu, thread, num_threads);
+    wait_for_all(num_threads);
+    Linear down = {w->down, stack->inner, 0, stack->x, stack->x, rows};
+    linear_part(&down, thread, num_threads);
+    wait_for_all(num_threads);
+}
+
+static void layers_body(void *pointer, int thread, int num_threads) {
+    const Stack *stack = pointer;
+    for (int64_t i = 0; i < stack->num_layers; i++) layer_part(stack, i, thread, num_threads);
+}
+
+EXPORT void layers(const Stack *stack, int64_t num_threads) {
+    in_parallel(layers_body, (void *)stack, (int)num_threads);
+}

@@ -1,0 +1,292 @@
+"""The live lab: one model answers one prompt twice, vanilla against speculative; each token shows what became of it.
+
+Knows nothing of how tokens are drafted or accepted: it hands requests to the engine and events to the stages.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import gradio as gr
+
+from engine import Engine, EngineError, Event, accept_chain, explain_speedup
+from lessons import frame, live, plots
+from lessons import live_lab_figures as figures
+from lessons.live_lab_account import origin, race_account
+from lessons.live_lab_prompts import FIRST, PRESETS, preset
+from lessons.live_lab_proof import LINES
+from lessons.live_lab_race import Settings, race, raced, remarks, settings_of
+from lessons.stage import Stage, Widget
+from lessons.words import Words
+
+DRAFTERS = ("layer_skip", "ngram", "early_exit")
+DRAFT_TEMPERATURES = ("same", "0", "0.3", "0.6", "0.8", "1", "1.5")
+MODES = ("race", "in_turn")
+RULES = ("exact", "sampler_match", "typical")
+LONGEST_PROMPT = 12_000  # characters
+LARGEST_LENGTH = 256
+GUESSED = "copy"  # the preset that the reader is asked about
+BREAKS = {  # what each button of "break it" changes
+    "deep": {"drafter": "early_exit", "draft_length": 12},
+    "typical": {"drafter": "layer_skip", "draft_length": 4, "temperature": 0.8, "rule": "typical"},
+    "match": {"drafter": "layer_skip", "draft_length": 4, "temperature": 0.8, "rule": "sampler_match"},
+}
+QUIET = {"show_progress": "hidden", "api_visibility": "private"}
+
+# ---- recorded runs ------------------------------------------------------------------------------------------------
+
+
+def demo(engine: Engine) -> Iterator[Event]:
+    """The run that the page opens with."""
+    yield from raced(engine, settings_of(FIRST))
+
+
+def demo_copy(engine: Engine) -> Iterator[Event]:
+    """Facts copied out of the prompt: where looking up shines."""
+    yield from raced(engine, settings_of(preset("copy")))
+
+
+def demo_repeat(engine: Engine) -> Iterator[Event]:
+    """A paragraph to repeat: the most that looking up can give."""
+    yield from raced(engine, settings_of(preset("repeat")))
+
+
+def demo_code(engine: Engine) -> Iterator[Event]:
+    """A function to write again with a change."""
+    yield from raced(engine, settings_of(preset("code")))
+
+
+def demo_lookup(engine: Engine) -> Iterator[Event]:
+    """Open chat: little to look up, and little lost by trying."""
+    yield from raced(engine, settings_of(preset("lookup")))
+
+
+def demo_chinese(engine: Engine) -> Iterator[Event]:
+    """Chinese: characters made of several tokens."""
+    yield from raced(engine, settings_of(preset("chinese")))
+
+
+def recording(name: str) -> str:
+    """The id of a preset's recorded run."""
+    return live.replay("live_lab" if name == FIRST.name else f"live_lab.{name}")
+
+
+# ---- what is said about a run -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the page says of a finished run: a sentence, a table, and two charts (None where there is nothing)."""
+
+    sentence: str
+    table: str
+    ladder: object
+    positions: object
+
+    def values(self) -> list[object]:
+        """In the order of the components on the page."""
+        return [self.sentence, self.table, self.ladder, self.positions]
+
+
+def findings(t: Words, run_id: str, guesses: dict[str, float | None]) -> Findings:
+    """The reconciliation of a run, and its charts."""
+    events = live.events(run_id)
+    account = race_account(events)
+    if account is None:
+        return Findings(said(t("run.nothing")), "", None, None)
+    kind = "recorded" if run_id.startswith("recorded-") else "measured"
+    table = frame.reconcile(t, figures.reconcile_rows(t, account, guesses, kind))
+    sentence = f"{figures.conclusion(t, account)} {frame.badge(t, kind, origin(events))}"
+    positions = figures.positions_plot(t, account) if account.by_position else None
+    return Findings(f"<p class='prose-text'>{sentence}</p>", table, figures.ladder_plot(t, account), positions)
+
+
+def said(text: str, kind: str = "note") -> str:
+    """A remark as HTML; nothing for no text."""
+    role = "alert" if kind == "wrong" else "status"
+    return f"<p class='callout {kind}' role='{role}'>{escape(text)}</p>" if text else ""
+
+
+# ---- the page -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The components that others act on; `settings` in the order of Settings' fields."""
+
+    bar: Widget
+    run: gr.Button
+    presets: Widget
+    settings: Sequence[gr.components.Component]
+    remark: gr.HTML
+    guessed: gr.State  # the id of the run that the guesses are about
+
+
+def build(t: Words) -> None:
+    """The lesson's tab: the race first, then how to run it, then the beats."""
+    frame.title(t)
+    page = _lab(t)
+    frame.question(t)
+    guesses = _predict(t, page)
+    _read(t)
+    _derive(t)
+    found = _reconcile(t)
+    _break(t, page)
+    frame.beat(t, "interview", t("interview.title"))
+    frame.interview(t)
+    _wire(t, page, guesses, found)
+
+
+def _lab(t: Words) -> Page:
+    first = recording(FIRST.name)
+    with gr.Row(elem_classes="wide"):
+        with gr.Column(scale=7, min_width=340):
+            Stage("race", t, first, elem_id="lab-race")
+        with gr.Column(scale=3, min_width=300):
+            Stage("inspector", t, first, options={"proof": "?lesson=acceptance"}, elem_id="lab-inspector")
+    Stage("ribbon", t, first, elem_id="lab-ribbon", elem_classes="wide")
+    with gr.Row(elem_classes="wide"):
+        with gr.Column(scale=7, min_width=340):
+            bar = frame.transport(t, first, autoplay=True)
+        run = gr.Button(t("run.button"), variant="primary", scale=1, min_width=160, elem_id="lab-run")
+    remark = gr.HTML("", apply_default_css=False, elem_id="lab-remark", elem_classes="wide")
+    options = {"names": [item.name for item in PRESETS]}
+    presets = Widget("presets", t, t.group("stage."), options=options, elem_classes="wide", elem_id="lab-presets")
+    settings = _controls(t)
+    frame.downloads(t, bar)
+    names = ("prompt", "drafter", "k", "t", "draft_t", "top_p", "seed", "n", "chat", "mode", "rule")
+    frame.permalink(t, dict(zip(names, settings, strict=True)))
+    return Page(bar, run, presets, settings, remark, gr.State(""))
+
+
+def _controls(t: Words) -> list[gr.components.Component]:
+    """In the order of Settings' fields."""
+
+    def choices(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
+        return [(t(f"{name}.{value}") if f"{name}.{value}" in t else value, value) for value in values]
+
+    with gr.Row(elem_classes=["wide", "controls"]):
+        prompt = gr.Textbox(
+            FIRST.prompt, label=t("control.prompt"), max_length=LONGEST_PROMPT, lines=3, max_lines=8, scale=3
+        )
+        drafter = gr.Dropdown(choices("drafter", DRAFTERS), value=FIRST.drafter, label=t("control.drafter"),
+                              info=t("control.drafter.info"), filterable=False, scale=1)  # fmt: skip
+        drafts = gr.Slider(0, 16, FIRST.draft_length, step=1, label=t("control.k"), scale=1)
+        temperature = gr.Slider(0, 2, FIRST.temperature, step=0.05, label=t("control.t"), scale=1)
+    with gr.Accordion(t("control.more"), open=False, elem_classes=["wide", "source"]):
+        with gr.Row():
+            draft_t = gr.Dropdown(choices("draft_t", DRAFT_TEMPERATURES), value="same", label=t("control.draft_t"),
+                                  filterable=False)  # fmt: skip
+            top_p = gr.Slider(0, 1, 1, step=0.05, label=t("control.top_p"))
+            length = gr.Slider(1, LARGEST_LENGTH, FIRST.length, step=1, label=t("control.n"))
+            seed = gr.Number(0, label=t("control.seed"), precision=0, minimum=0, maximum=2**31 - 1)
+        with gr.Row():
+            mode = gr.Radio(choices("mode", MODES), value="race", label=t("control.mode"))
+            rule = gr.Radio(choices("rule", RULES), value="exact", label=t("control.rule"))
+            chat = gr.Checkbox(True, label=t("control.chat"), info=t("control.chat.info"))
+    return [prompt, drafter, drafts, temperature, draft_t, top_p, seed, length, chat, mode, rule]
+
+
+def _predict(t: Words, page: Page) -> dict[str, Widget]:
+    frame.beat(t, "predict", t("predict.title"))
+    frame.prose(t("predict.intro"))
+    guesses = {
+        "acceptance": frame.predict_number(t, "predict.acceptance", scale=(0, 1, 0.05)),
+        "speedup": frame.predict_number(t, "predict.speedup", scale=(0, 6, 0.1), unit="×"),
+    }
+    show = gr.Button(t("predict.show"), elem_id="lab-guessed")
+
+    def reveal() -> list[object]:
+        values = list(dataclasses.astuple(settings_of(preset(GUESSED))))
+        return [recording(GUESSED), recording(GUESSED), GUESSED, *values]
+
+    outputs = [page.bar, page.guessed, page.presets, *page.settings]
+    show.click(reveal, outputs=outputs, js=_TO_RACE, **QUIET)
+    return guesses
+
+
+def _read(t: Words) -> None:
+    frame.beat(t, "run", t("run.title"))
+    frame.prose(t("run.intro"))
+    Stage("ledger", t, recording(FIRST.name), elem_id="lab-ledger", elem_classes="wide")
+    Stage("caches", t, recording(FIRST.name), elem_id="lab-caches", elem_classes="wide")
+    frame.callout(t("run.fair"), "note")
+
+
+def _derive(t: Words) -> None:
+    frame.beat(t, "derive", t("derive.title"))
+    frame.prose(t("derive.intro"))
+    check = t("derive.check")
+    lines = [
+        frame.Line(one.latex, t(f"derive.{one.key}"), check if one.sides() and one.is_proved else "") for one in LINES
+    ]
+    frame.derivation(t, lines)
+    frame.prose(t("derive.after"))
+    frame.source(t, race_account, explain_speedup, accept_chain)
+
+
+def _reconcile(t: Words) -> list[gr.components.Component]:
+    first = findings(t, recording(FIRST.name), {})
+    frame.beat(t, "reconcile", t("reconcile.title"))
+    frame.prose(t("reconcile.intro"))
+    sentence = gr.HTML(first.sentence, apply_default_css=False, elem_id="lab-sentence")
+    table = frame.table(first.table)
+    with gr.Row(elem_classes="wide"):
+        ladder = plots.place(first.ladder, t("ladder.label"))
+        positions = plots.place(first.positions, t("positions.label"))
+    return [sentence, table, ladder, positions]
+
+
+def _break(t: Words, page: Page) -> None:
+    frame.beat(t, "break", t("break.title"))
+    frame.prose(t("break.intro"))
+    for name, changes in BREAKS.items():
+        frame.prose(t(f"break.{name}"))
+        button = gr.Button(t(f"break.{name}.button"), elem_id=f"lab-break-{name}")
+
+        def broken(*values: object, changes: dict[str, object] = changes) -> list[object]:
+            changed = dataclasses.replace(Settings(*values), **changes)
+            return [*dataclasses.astuple(changed), *started(t, changed)]
+
+        outputs = [*page.settings, page.bar, page.remark]
+        button.click(broken, inputs=list(page.settings), outputs=outputs, js=_TO_RACE, **QUIET)
+
+
+_TO_RACE = """(...values) => {
+  document.querySelector("#lab-race")?.scrollIntoView({ behavior: "smooth", block: "start" });
+  return values;
+}"""
+
+
+def started(t: Words, settings: Settings) -> list[object]:
+    """Start a race: the transport's new value, and what there is to say about it."""
+    try:
+        return [live.run(race(settings), settings.mode), said(" ".join(remarks(t, settings)))]
+    except EngineError as problem:
+        return [gr.skip(), said(frame.error(t, problem), "wrong")]
+
+
+def _wire(t: Words, page: Page, guesses: dict[str, Widget], found: Sequence[gr.components.Component]) -> None:
+    def pick(event: gr.EventData) -> list[object]:
+        chosen = preset(str(getattr(event, "preset", "")))
+        run_id = recording(chosen.name)
+        return [*dataclasses.astuple(settings_of(chosen)), run_id if live.find(run_id) else gr.skip(), ""]
+
+    def run(*values: object) -> list[object]:
+        return started(t, Settings(*values))
+
+    def remark(*values: object) -> str:
+        return said(" ".join(remarks(t, Settings(*values))), "careful")
+
+    def finish(run: object, guessed: str, acceptance: float | None, speedup: float | None) -> list[object]:
+        run_id = run.get("run", "") if isinstance(run, dict) else str(run or "")
+        mine = {"acceptance": acceptance, "speedup": speedup} if run_id == guessed else {}
+        return findings(t, run_id, mine).values()
+
+    inputs = list(page.settings)
+    page.presets.pick(pick, outputs=[*inputs, page.bar, page.remark], **QUIET)
+    page.run.click(run, inputs=inputs, outputs=[page.bar, page.remark], **QUIET)
+    committed = [page.settings[0].blur, *(item.change for item in page.settings[1:])]
+    gr.on(committed, remark, inputs=inputs, outputs=[page.remark], queue=False, trigger_mode="always_last", **QUIET)
+    page.bar.done(finish, inputs=[page.bar, page.guessed, *guesses.values()], outputs=list(found), **QUIET)

@@ -1,0 +1,188 @@
+"""The race in numbers: speeds, tokens per pass, costs of a round, and the speed-up predicted and measured.
+
+Knows nothing of pages and charts: events in, numbers out. The same arithmetic, at any moment of a run, is
+assets/account.js; a test holds the two equal.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine import (
+    Drafted,
+    EngineStarted,
+    Event,
+    Finished,
+    RoundCosts,
+    RoundFinished,
+    Sampled,
+    SpeedupAccount,
+    Submitted,
+    Verified,
+    expected_tokens,
+    explain_speedup,
+)
+
+VANILLA, SPECULATIVE = "vanilla", "speculative"
+GREEDY_BELOW = 1e-5
+
+
+# ---- from events to numbers ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One generating round: tokens it gave, verdicts and depths of its drafts, and its bill in seconds."""
+
+    num_tokens: int
+    verdicts: tuple[str, ...]
+    depths: tuple[int, ...]
+    draft: float
+    forward: float
+    other: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """One request on its own clock: the time to its first token, then the rounds that gave the others."""
+
+    token_ids: tuple[int, ...]
+    ttft: float
+    total: float
+    rounds: tuple[Round, ...]
+    is_greedy: bool
+    rule: str
+
+    @property
+    def num_generated(self) -> int:
+        """Tokens after the first, as far as their rounds are billed."""
+        return sum(item.num_tokens for item in self.rounds)
+
+    @property
+    def tpot(self) -> float:
+        """Time per output token: (whole time − TTFT) ÷ (tokens − 1)."""
+        return (self.total - self.ttft) / self.num_generated
+
+    @property
+    def num_drafted(self) -> int:
+        """Tokens drafted in all."""
+        return sum(len(item.verdicts) for item in self.rounds)
+
+    def mean(self, part: str) -> float:
+        """The mean of "draft", "forward" or "other" over the rounds, in seconds."""
+        return sum(getattr(item, part) for item in self.rounds) / len(self.rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class RaceAccount:
+    """A finished race. Speed-ups are ratios of TPOT; c and v are in plain steps and plain passes."""
+
+    vanilla: Pace
+    speculative: Pace
+    tau: float  # tokens per pass of the target, the resampled or bonus one included
+    alpha: float  # accepted ÷ looked at, over all positions
+    by_position: tuple[tuple[int, int], ...]  # (accepted, looked at)
+    c: float  # one drafted token ÷ one plain step
+    verify_ratio: float  # t(K+1) ÷ t(1)
+    expected: float  # E[τ] for one α at every position
+    measured: float
+    predicted: float
+    textbook: float  # as predicted, but a wide pass costs one plain step and nothing else costs anything
+    with_verify: float  # as predicted, but nothing besides drafting and the pass costs anything
+    explained: SpeedupAccount
+    differs_at: int  # −1: the same tokens
+
+    @property
+    def passes_saved(self) -> int:
+        """Passes of the target that vanilla would have needed for the same tokens, less those that were made."""
+        return self.speculative.num_generated - len(self.speculative.rounds)
+
+
+def race_account(events: Sequence[Event]) -> RaceAccount | None:
+    """The account of a race; None where one of the two has not generated a token after its first."""
+    paces = [_pace(events, name) for name in (VANILLA, SPECULATIVE)]
+    if not all(pace and pace.rounds for pace in paces):
+        return None
+    vanilla, speculative = paces
+    rounds, plain = speculative.rounds, vanilla.tpot
+    tau = speculative.num_generated / len(rounds)
+    by_position = _by_position(rounds)
+    accepted, looked_at = (sum(column) for column in zip(*by_position, strict=True)) if by_position else (0, 0)
+    alpha = accepted / looked_at if looked_at else 0.0
+    expected = sum(expected_tokens(alpha, len(item.verdicts)) for item in rounds) / len(rounds)
+    draft, verify, other = (speculative.mean(part) for part in ("draft", "forward", "other"))
+    per_round = speculative.num_drafted / len(rounds)
+    return RaceAccount(
+        vanilla=vanilla,
+        speculative=speculative,
+        tau=tau,
+        alpha=alpha,
+        by_position=by_position,
+        c=draft / per_round / plain if per_round else 0.0,
+        verify_ratio=verify / vanilla.mean("forward"),
+        expected=expected,
+        measured=plain / speculative.tpot,
+        predicted=expected * plain / (draft + verify + other),
+        textbook=expected * plain / (draft + plain),
+        with_verify=expected * plain / (draft + verify),
+        explained=explain_speedup(RoundCosts(plain, draft, verify, other), tau, per_round),
+        differs_at=first_difference(vanilla.token_ids, speculative.token_ids),
+    )
+
+
+def first_difference(one: Sequence[int], other: Sequence[int]) -> int:
+    """The first index where two texts part, −1 where they are the same."""
+    pairs = zip(one, other, strict=False)
+    found = next((index for index, (left, right) in enumerate(pairs) if left != right), -1)
+    return min(len(one), len(other)) if found < 0 and len(one) != len(other) else found
+
+
+def _pace(events: Sequence[Event], name: str) -> Pace | None:
+    mine = [event for event in events if getattr(event, "request_id", "") == name]
+    submitted = next((event for event in mine if isinstance(event, Submitted)), None)
+    sampled = [event for event in mine if isinstance(event, Sampled)]
+    bills = [event for event in mine if isinstance(event, RoundFinished)]
+    first = next((event.round for event in sampled if event.index == 0), None)
+    ttft = next((bill.request_clock for bill in bills if bill.round == first), None)
+    if submitted is None or ttft is None:
+        return None
+    counts = {bill.round: sum(event.round == bill.round for event in sampled) for bill in bills}
+    rounds = tuple(
+        _round(mine, bill, counts[bill.round]) for bill in bills if bill.round != first and counts[bill.round]
+    )
+    token_ids = tuple(event.token_id for event in sampled)
+    is_greedy = submitted.temperature < GREEDY_BELOW
+    return Pace(token_ids, ttft, bills[-1].request_clock, rounds, is_greedy, submitted.rule)
+
+
+def _round(mine: Sequence[Event], bill: RoundFinished, num_tokens: int) -> Round:
+    drafted = next((item for item in mine if isinstance(item, Drafted) and item.round == bill.round), None)
+    verified = next((item for item in mine if isinstance(item, Verified) and item.round == bill.round), None)
+    depths: list[int] = []
+    for parent in drafted.parents if drafted else ():
+        depths.append(0 if parent < 0 else depths[parent] + 1)
+    verdicts = verified.verdicts if verified else ()
+    other = bill.seconds_accept + bill.seconds_other
+    return Round(num_tokens, verdicts, tuple(depths), bill.seconds_draft, bill.seconds_forward, other)
+
+
+def _by_position(rounds: Sequence[Round]) -> tuple[tuple[int, int], ...]:
+    """(accepted, looked at) for each position of the draft: conditional, because an unreached draft is not counted."""
+    size = max((depth + 1 for item in rounds for depth in item.depths), default=0)
+    counts = [[0, 0] for _ in range(size)]
+    for item in rounds:
+        for depth, verdict in zip(item.depths, item.verdicts, strict=True):
+            counts[depth][0] += verdict == "accepted"
+            counts[depth][1] += verdict != "unreached"
+    return tuple((accepted, looked_at) for accepted, looked_at in counts)
+
+
+def origin(events: Sequence[Event]) -> str:
+    """Device and date of a run, for its badge; empty where the run does not say."""
+    started = next((event for event in events if isinstance(event, EngineStarted)), None)
+    return f"{started.device_name}, {started.recorded[:10]}" if started else ""
+
+
+def is_finished(events: Sequence[Event]) -> bool:
+    """Whether both ended by themselves, so that their texts can be compared to the end."""
+    ends = [event for event in events if isinstance(event, Finished)]
+    return len(ends) >= 2 and all(event.finish_reason in ("stop", "length") for event in ends)

@@ -1,0 +1,55 @@
+"""The prompts that the lab offers, each with the settings under which it proves its point.
+
+Knows nothing of engines and pages; what a prompt proves is said in the lesson's words, under "stage.preset.NAME".
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A prompt and its settings. `name` is also the name of its recorded run, "live_lab.NAME"."""
+
+    name: str
+    prompt: str
+    drafter: str
+    draft_length: int
+    temperature: float
+    length: int
+
+
+_RECORD = """Here is the log of the harbour. List every ship with its flag and its cargo, one per line.
+
+The Maria Teresa, under the flag of Portugal, arrived with 300 barrels of olive oil. The Northern Light, under the \
+flag of Norway, arrived with 80 tons of dried fish. The Golden Carp, under the flag of China, arrived with 500 chests of \
+black tea. The Old Commodore, under the flag of England, arrived with 120 bales of grey wool."""
+
+_FUNCTION = """Add a docstring to this function and write the whole function again.
+
+def moving_average(values, window):
+    total = sum(values[:window])
+    averages = [total / window]
+    for index in range(window, len(values)):
+        total += values[index] - values[index - window]
+        averages.append(total / window)
+    return averages
+"""
+
+_PARAGRAPH = """Repeat this paragraph word for word: A river does not hurry. It finds the lowest place between two \
+hills, and then the next one, and in the end it reaches the sea. Whoever wants to know how old a valley is should ask the \
+river, because the river made it, grain by grain, while nobody was looking."""
+
+PRESETS = (
+    Preset("chat", "Why is the sky blue?", "layer_skip", 4, 0.8, 96),
+    Preset("copy", _RECORD, "ngram", 6, 0.0, 96),
+    Preset("repeat", _PARAGRAPH, "ngram", 8, 0.0, 96),
+    Preset("code", _FUNCTION, "ngram", 4, 0.0, 128),
+    Preset("lookup", "Write a short poem about a lighthouse in winter.", "ngram", 4, 0.0, 96),
+    Preset("chinese", "请把这句话重复三遍：海上生明月，天涯共此时。", "ngram", 4, 0.0, 96),
+)
+FIRST = PRESETS[0]
+
+
+def preset(name: str) -> Preset:
+    """The preset of that name, the first where there is none."""
+    return next((item for item in PRESETS if item.name == name), FIRST)

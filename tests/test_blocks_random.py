@@ -1,0 +1,147 @@
+"""The block pool against a naive twin over 100,000 random operations, and how fast it is."""
+
+import random
+import time
+
+import pytest
+from block_world import KEYS, TEXTS, World, commit_all, random_act
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from engine.bench.__main__ import main as bench
+from engine.bench.blocks import appends_per_second
+from engine.blocks import BlockPool
+
+
+@pytest.mark.parametrize(
+    ("num_blocks", "block_size", "seed"), [(14, 4, 1), (40, 4, 2), (24, 3, 3), (6, 16, 4), (80, 1, 5)]
+)
+def test_a_naive_twin_a_real_memory_and_the_folded_events_agree_over_100_000_random_operations(
+    num_blocks, block_size, seed
+):
+    world, dice = World(num_blocks, block_size), random.Random(seed)
+    for _ in range(20_000):
+        random_act(world, dice)
+        world.check()
+    assert world.num_refused > 100
+    kinds = {type(event).__name__ for event in world.events}
+    assert kinds >= {
+        "BlockTaken",
+        "BlockShared",
+        "BlockFilled",
+        "BlockHashed",
+        "BlockHit",
+        "BlockEvicted",
+        "BlockFreed",
+    }
+    assert block_size == 1 or "BlockCopied" in kinds  # blocks of one token are never partly filled
+    for name in list(world.texts):
+        world.free(name)
+    assert world.pool.num_free == num_blocks
+
+
+@pytest.mark.parametrize("num_hashes", [1, 3])
+def test_colliding_hashes_never_give_a_sequence_the_tokens_of_another(num_hashes):
+    def poor_hash(parent, token_ids, extra_keys):
+        return str(sum(token_ids) % num_hashes)
+
+    world, dice = World(30, 4, poor_hash), random.Random(num_hashes)
+    for _ in range(5_000):
+        random_act(world, dice)
+        world.check()
+
+
+class PoolMachine(RuleBasedStateMachine):
+    """The same world, driven by hypothesis so that a failure is shrunk to its shortest story."""
+
+    def __init__(self):
+        super().__init__()
+        self.world = World(10, 3)
+
+    def pick(self, data):
+        return data.draw(st.sampled_from(sorted(self.world.texts)), label="sequence")
+
+    @rule(data=st.data(), text=st.sampled_from(TEXTS), keys=st.sampled_from(KEYS))
+    def allocate(self, data, text, keys):
+        length = data.draw(st.integers(0, 20), label="prompt")
+        self.world.allocate(text[:length], data.draw(st.integers(0, length), label="tokens"), keys)
+
+    @precondition(lambda self: self.world.texts)
+    @rule(data=st.data(), tokens=st.lists(st.integers(0, 2), max_size=7))
+    def append(self, data, tokens):
+        self.world.append(self.pick(data), tokens)
+
+    @precondition(lambda self: self.world.texts)
+    @rule(data=st.data())
+    def fork(self, data):
+        name = self.pick(data)
+        self.world.fork(name, data.draw(st.integers(0, len(self.world.texts[name])), label="tokens"))
+
+    @precondition(lambda self: self.world.texts)
+    @rule(data=st.data())
+    def truncate(self, data):
+        name = self.pick(data)
+        self.world.truncate(name, data.draw(st.integers(0, len(self.world.texts[name])), label="tokens"))
+
+    @precondition(lambda self: self.world.texts)
+    @rule(data=st.data())
+    def commit(self, data):
+        name = self.pick(data)
+        self.world.commit(name, data.draw(st.integers(0, len(self.world.texts[name])), label="tokens"))
+
+    @precondition(lambda self: self.world.texts)
+    @rule(data=st.data())
+    def free(self, data):
+        self.world.free(self.pick(data))
+
+    @invariant()
+    def agrees(self):
+        self.world.check()
+
+
+PoolMachine.TestCase.settings = settings(
+    max_examples=100,
+    stateful_step_count=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+test_no_short_story_makes_the_pool_disagree_with_its_twin = PoolMachine.TestCase
+
+
+# ---- speed ------------------------------------------------------------------------------------------------------
+
+
+def test_append_does_300_000_calls_a_second_in_small_and_large_pools():
+    def best(num_blocks):
+        return max(appends_per_second(num_blocks, 100_000) for _ in range(2))
+
+    small, large = best(1_000), best(100_000)
+    assert small >= 300_000
+    assert large >= 300_000
+    assert large >= small / 2  # flat
+
+
+def test_eviction_takes_the_same_time_from_a_small_and_a_large_cache():
+    def seconds_per_eviction(num_blocks, num_evictions=2_000):
+        pool = BlockPool(num_blocks, 1)
+        pool.allocate("old", num_blocks)
+        commit_all(pool, "old", range(num_blocks))
+        pool.free("old")
+        begin = time.process_time()
+        pool.allocate("new", num_evictions)
+        return (time.process_time() - begin) / num_evictions
+
+    small = min(seconds_per_eviction(2_000) for _ in range(3))
+    large = min(seconds_per_eviction(40_000) for _ in range(3))
+    assert large < 5 * small
+
+
+def test_the_benchmark_is_found_by_name_and_an_unknown_name_gets_a_sentence(capsys, monkeypatch):
+    monkeypatch.setattr("engine.bench.blocks.SIZES", (1_000,))
+    assert bench(["blocks", "--calls", "2000", "--repeats", "1"]) == 0
+    assert "1,000 blocks" in capsys.readouterr().out
+    for arguments in ([], ["no such"], ["__main__"], ["../blocks"]):
+        assert bench(arguments) == 2
+        assert "Known: " in capsys.readouterr().err

@@ -1,0 +1,97 @@
+"""Exactness through the whole engine: 5,000 runs per drafter and sampler against laws computed one by one.
+
+The counted event is the pair of tokens after the first: drafted and verified in one round. χ² with cells pooled to an
+expected count of five or more; a correct engine fails a test of this file once in ten thousand.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from engine import Request, SamplingParams, chi_square, probabilities
+from engine.events import Sampled
+from tests.toys import VOCAB_SIZE, exact_law, toy_engine
+
+NUM_RUNS = 5_000
+PROMPT = [1, 2, 3, 1, 2]
+DRAFTERS = ["none", "ngram", "layer_skip", "early_exit:3", "random", "tree"]
+SAMPLERS = {
+    "plain": {"temperature": 1.0},
+    "cold and narrow": {"temperature": 0.7, "top_p": 0.8, "top_k": 6},
+    "min_p and penalty": {"temperature": 1.3, "min_p": 0.1, "repetition_penalty": 1.3, "presence_penalty": 0.2},
+    "greedy draft": {"temperature": 1.0, "draft_temperature": 0.0},
+    "hot draft": {"temperature": 0.8, "draft_temperature": 2.0},
+}
+LETTERS = range(VOCAB_SIZE)
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return toy_engine(num_blocks=2000, max_running=500, max_batch_tokens=4000)
+
+
+def law_of_pairs(engine, params: SamplingParams) -> np.ndarray:
+    """The exact law of output tokens 2 and 3, summed over token 1: (64,)."""
+
+    def law(token_ids: list[int]) -> np.ndarray:
+        return probabilities(exact_law(engine, token_ids)[None].double(), params, token_ids)[0].numpy()
+
+    first = law(PROMPT)
+    pairs = np.zeros((VOCAB_SIZE, VOCAB_SIZE))
+    for a in np.flatnonzero(first):
+        second = law([*PROMPT, int(a)])
+        for b in np.flatnonzero(second):
+            pairs[b] += first[a] * second[b] * law([*PROMPT, int(a), int(b)])
+    return pairs.ravel()
+
+
+def count_pairs(engine, drafter: str, settings: dict) -> np.ndarray:
+    tokens: dict[str, list[int]] = {}
+    requests = [
+        Request(PROMPT, SamplingParams(max_new_tokens=4, draft_length=2, seed=1000 * seed, **settings), drafter)
+        for seed in range(NUM_RUNS)
+    ]
+    for event in engine.run(requests):
+        if isinstance(event, Sampled):
+            tokens.setdefault(event.request_id, []).append(event.token_id)
+    counts = np.zeros((VOCAB_SIZE, VOCAB_SIZE), int)
+    for _, second, third, _ in tokens.values():
+        counts[second, third] += 1
+    assert counts.sum() == NUM_RUNS
+    return counts.ravel()
+
+
+CASES = [
+    (drafter, sampler)
+    for drafter, sampler in itertools.product(DRAFTERS, SAMPLERS)
+    if "draft" not in sampler or drafter in ("layer_skip", "early_exit:3")  # the others draw from no softmax
+]
+
+
+@pytest.mark.parametrize(("drafter", "sampler"), CASES)
+def test_the_engine_samples_from_the_models_own_law(engine, drafter, sampler):
+    law = law_of_pairs(engine, SamplingParams(**SAMPLERS[sampler]))
+    result = chi_square(count_pairs(engine, drafter, SAMPLERS[sampler]), law)
+    assert result.p_value > 1e-4, result
+
+
+@pytest.mark.parametrize("drafter", ["layer_skip", "random", "tree"])
+def test_sampler_match_is_exact_too(engine, drafter):
+    law = law_of_pairs(engine, SamplingParams(temperature=1.0))
+    counts = count_pairs(engine, drafter, {"temperature": 1.0, "rule": "sampler_match"})
+    assert chi_square(counts, law).p_value > 1e-4
+
+
+@pytest.mark.parametrize("drafter", ["layer_skip", "random"])
+def test_typical_acceptance_is_caught(engine, drafter):
+    law = law_of_pairs(engine, SamplingParams(temperature=1.0))
+    counts = count_pairs(engine, drafter, {"temperature": 1.0, "rule": "typical"})
+    assert chi_square(counts, law).p_value < 1e-6
+
+
+def test_the_law_by_hand_adds_up(engine):
+    law = law_of_pairs(engine, SamplingParams(temperature=1.0))
+    assert law.sum() == pytest.approx(1)
+    assert torch.tensor(law).min() > 0
