@@ -25,7 +25,7 @@ from lessons.frame import error
 from lessons.page import ASSETS, blocks, pages, shell, theme
 from lessons.serving import Guard, Pages, StaticCache
 from lessons.stream import file_response, stream_response
-from lessons.words import FRAME, LANGUAGES, load
+from lessons.words import FRAME, language_of, load
 
 ENVIRONMENT = "INFERENCE_"  # --num-blocks has the twin INFERENCE_NUM_BLOCKS
 MAX_UPLOAD = "16mb"
@@ -83,7 +83,7 @@ def build(model: str = "") -> ASGIApp:
         chapter.queue(default_concurrency_limit=16, max_size=300, api_open=False)
         gr.mount_gradio_app(
             app, chapter, path=page.path.rstrip("/") or "/", theme=theme(), footer_links=[], max_file_size=MAX_UPLOAD,
-            show_error=False, run_history=False, enable_monitoring=False, pwa=False, ssr_mode=False, mcp_server=False,
+            show_error=False, run_history=False, enable_monitoring=False, pwa=False, ssr_mode=False, mcp_server=False, app_kwargs={"openapi_url": None},
         )  # fmt: skip
     wrapped = Pages(StaticCache(Guard(app)), {page.path: shell(page) for page in every})
     wrapped.state = app.state
@@ -98,9 +98,9 @@ def add_routes(app: FastAPI, model: str) -> None:
         return JSONResponse({"status": "ok", "engine": live.status().state})
 
     @app.get("/status")
-    def status(lang: str = LANGUAGES[0]) -> JSONResponse:
+    def status(lang: str = "") -> JSONResponse:
         s = live.status()
-        words = load(FRAME, lang if lang in LANGUAGES else LANGUAGES[0])
+        words = load(FRAME, language_of(lang))
         facts = {"state": s.state, "fraction": s.fraction, "running": bool(s.running), "waiting": s.waiting}
         reason = error(words, s) if s.state == "failed" else ""
         return JSONResponse(facts | {"model": model, "reason": reason}, headers={"Cache-Control": "no-store"})

@@ -18,7 +18,7 @@ from engine.blocks import BlockPool
 from engine.cache import KVCache
 from engine.config import EngineConfig
 from engine.drafters import Drafter
-from engine.errors import EngineError
+from engine.errors import EngineError, OutOfBlocks
 from engine.events import Admitted, Event, Finished, Sampled
 from engine.model import Model
 from engine.report import Reporter, describe
@@ -172,31 +172,43 @@ class Engine:
     def _schedule(self, only: str | None) -> list[Round]:
         for sequence in self._scheduler.admit(only):
             self._reporter.add(Admitted, request_id=sequence.id)
-        return [self._prepare(work) for work in self._scheduler.schedule(only)]
+        prepared = [self._prepare(work) for work in self._scheduler.schedule(only)]
+        return [item for item in prepared if item is not None]
 
-    def _prepare(self, work: Work) -> Round:
-        """The rows of one sequence: a piece of its prompt, or its last token and what the drafter adds."""
+    def _prepare(self, work: Work) -> Round | None:
+        """The rows of one sequence: a piece of its prompt, or its last token and what the drafter adds.
+
+        None when a tree has more nodes than there are slots left: then the sequence waits for another step.
+        """
         sequence = work.sequence
         if work.is_prompt:
             end = sequence.num_cached + work.num_rows
             rows, table = sequence.token_ids[sequence.num_cached : end], self.pool.table(sequence.id)
             is_last = end == sequence.num_prompt
             return Round(sequence, Part("prompt", rows, table, sequence.num_cached, num_logits=int(is_last)))
-        sequence.round += 1
         item = Round(sequence)
-        start = time.perf_counter()
-        if work.num_rows > 1 and sequence.drafter.needs_slots:
-            self._take_slots(sequence, work.num_rows)
-            item.draft(work.num_rows - 1, self.pool.table(sequence.id))
-        else:
-            if work.num_rows > 1:
-                item.draft(work.num_rows - 1, ())
-            self._take_slots(sequence, 1 + len(item.proposal.token_ids))
-        item.seconds_draft = time.perf_counter() - start if work.num_rows > 1 else 0.0
+        try:
+            self._draft_and_take_slots(item, work.num_rows - 1)
+        except OutOfBlocks:
+            return None
+        sequence.round += 1
         rows = [sequence.token_ids[-1], *item.proposal.token_ids]
         parents = None if item.proposal.parents is None else tree.with_root(item.proposal.parents)
         item.part = Part("generated", rows, self.pool.table(sequence.id), len(sequence) - 1, parents)
         return item
+
+    def _draft_and_take_slots(self, item: Round, num_drafts: int) -> None:
+        """Slots for the last token and the drafts; before drafting if that writes keys and values, else as needed."""
+        sequence = item.sequence
+        if num_drafts == 0:
+            return self._take_slots(sequence, 1)
+        start = time.perf_counter()
+        if sequence.drafter.needs_slots:
+            self._take_slots(sequence, 1 + num_drafts)
+        item.draft(num_drafts, self.pool.table(sequence.id))
+        if not sequence.drafter.needs_slots:
+            self._take_slots(sequence, 1 + len(item.proposal.token_ids))
+        item.seconds_draft = time.perf_counter() - start
 
     def _take_slots(self, sequence: Sequence, num_tokens: int) -> None:
         caches = (self.cache, *(sequence.drafter.caches if sequence.drafter else ()))

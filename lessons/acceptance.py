@@ -126,7 +126,8 @@ def _controls(t: Words, first: Setting) -> Controls:
         top_p = gr.Slider(0, 1, value=1, step=0.05, label=t("control.top_p"))
         again = gr.Button(t("control.again"))
     remark = gr.HTML(said(t, "input.plain"), apply_default_css=False)
-    picture = Widget("laws", t, t.group("stage."), options=figures.law_options(first))
+    options = figures.law_options(first)
+    picture = Widget("laws", t, t.group("stage."), options=options, elem_id=acceptance_model.PICTURE)
     states = gr.State(()), gr.State(FIRST_SEED), gr.State(first)
     return Controls(example, p_box, q_box, temperature, top_p, again, remark, picture, *states)
 

@@ -4,6 +4,7 @@ Knows nothing of rules: it fills the lesson's fields, and the lesson does the re
 """
 
 from collections.abc import Sequence
+from html import escape
 
 import gradio as gr
 
@@ -15,6 +16,7 @@ from lessons.stage import Stage
 from lessons.typed_laws import write_law
 from lessons.words import Words
 
+PICTURE = "acceptance-picture"  # where the laws that were taken are shown
 PROMPT = "The capital of France is Paris, a city known for"
 QUIET = {"show_progress": "hidden", "api_visibility": "private"}
 
@@ -54,7 +56,8 @@ def panel(t: Words, fields: Sequence[gr.components.Component]) -> None:
         if found is None:
             return [gr.skip()] * 5 + [said(t, "model.gone")]
         names, p, q = lumped(found, t("model.rest"))
-        return [write_law(p), write_law(q), 1, 1, tuple(names), said(t, "model.taken", count=len(names))]
+        link = f"<a href='#{PICTURE}'>{escape(t('model.show'))}</a>"
+        return [write_law(p), write_law(q), 1, 1, tuple(names), said(t, "model.taken", count=len(names)) + link]
 
     button.click(run, inputs=[prompt, heat, bar], outputs=[bar, taken], **QUIET)
     picker.pick(take, inputs=[bar], outputs=[*fields, taken], **QUIET)

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from engine import Engine, EngineConfig, EngineError, Event, Request, parse_trace, save_trace
+from engine import Engine, EngineConfig, EngineError, Event, Request, fold, parse_trace, save_trace
 from lessons import turns
 from lessons.runs import RECORDED, TRACE_FOLDER, Run, Shelf, recorded
 from lessons.worker import NotReady, Progress, Status, Worker
@@ -155,15 +155,20 @@ def open_file(path: str | Path) -> str:
     opened = recorded(parse_trace(data.splitlines()))
     if not opened.events:
         raise EngineError("bad_trace", "the file holds no events", line=1)
+    fold(opened.events)  # events that contradict each other would break the stages
     return _shelf.add(opened)
 
 
 def _unzip(data: bytes) -> bytes:
     """At most one byte more than is allowed, whatever the file claims to hold."""
+    unpacker = zlib.decompressobj(wbits=31)
     try:
-        return zlib.decompressobj(wbits=31).decompress(data, MAX_OPENED_BYTES + 1)
+        text = unpacker.decompress(data, MAX_OPENED_BYTES + 1)
     except zlib.error as problem:
         raise EngineError("bad_trace", f"the file is no gzip: {problem}", line=1) from problem
+    if not unpacker.eof and len(text) <= MAX_OPENED_BYTES:
+        raise EngineError("bad_trace", "the file was cut short", line=1)
+    return text
 
 
 # ---- recording ----------------------------------------------------------------------------------------------------

@@ -125,7 +125,8 @@ class Page:
 
 def build(t: Words) -> None:
     """The lesson's tab: the race first, then how to run it, then the beats."""
-    frame.title(t)
+    with gr.Column(elem_classes=["lead", "wide"]):
+        frame.title(t)
     page = _lab(t)
     frame.question(t)
     guesses = _predict(t, page)

@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from lessons import live
 from lessons.runs import Run
-from lessons.words import FRAME, LANGUAGES, load
+from lessons.words import FRAME, language_of, load
 
 POLL_SECONDS = 0.025  # so batches are at least 20 ms apart
 PING_SECONDS = 15.0
@@ -97,7 +97,6 @@ def _wholes(*texts: str | None) -> Iterator[int]:
 
 
 def _unknown(request: HttpRequest) -> Response:
-    language = request.query_params.get("lang")
-    words = load(FRAME, language if language in LANGUAGES else LANGUAGES[0])
+    words = load(FRAME, language_of(request.query_params.get("lang")))
     is_recorded = request.path_params["run_id"].startswith("recorded-")
     return PlainTextResponse(words("error.not_recorded" if is_recorded else "error.unknown_run"), 404, HEADERS)

@@ -81,6 +81,11 @@ class Words:
         return load(FRAME, self.language).group(prefix)
 
 
+def language_of(tag: str | None) -> str:
+    """The language of a tag such as "zh-CN"; the first one where we do not have it."""
+    return next((language for language in LANGUAGES if (tag or "").startswith(language)), LANGUAGES[0])
+
+
 @cache
 def load(lesson: str, language: str) -> Words:
     """The words of a lesson; FileNotFoundError if it has none in this language."""

@@ -1,4 +1,4 @@
-"""Tests of the acceptance lesson: what a reader types, what every rule makes of it, and that the words tell the truth."""
+"""Tests of the acceptance lesson: what a reader types, what every rule makes of it, and whether the words are true."""
 
 import re
 from types import SimpleNamespace
@@ -9,14 +9,12 @@ import pytest
 
 from engine import Inspected
 from lessons import acceptance, acceptance_figures, acceptance_laws, acceptance_model, live
-from lessons.acceptance_laws import ALL_RULES, RIGHT_RULES, WRONG_RULES, lumped, outcome, processed, setting_of
+from lessons.acceptance_laws import ALL_RULES, WRONG_RULES, lumped, outcome, processed, setting_of
 from lessons.derivations import DERIVATIONS
 from lessons.typed_laws import BadLaw, parse_law, parse_pair, write_law
-from lessons.words import LANGUAGES, load, placeholders
+from lessons.words import LANGUAGES, load
 
 P, Q = (0.5, 0.3, 0.2), (0.2, 0.3, 0.5)
-FORMULA = re.compile(r"\$[^$]+\$")
-CODE = re.compile(r"`[^`]+`")
 
 # ---- what a reader types ------------------------------------------------------------------------------------------
 
@@ -33,7 +31,8 @@ def test_a_law_may_be_typed_in_many_ways(text):
     [
         ("", "size"), ("1", "size"), ("1 " * 9, "size"), ("0 0 0", "zero"), ("-1 2", "negative"), ("−1 2", "negative"),
         ("a b", "number"), ("nan 1", "number"), ("inf 1", "number"), ("1e400 1", "number"), ("1/0 1", "number"),
-        ("__import__('os').getcwd() 1", "number"), ("<b>1</b> 1", "number"), ("1" * 301, "long"), ("\ud800 1", "number"),
+        ("__import__('os').getcwd() 1", "number"), ("<b>1</b> 1", "number"), ("1" * 301, "long"),
+        ("\ud800 1", "number"),
     ],
 )  # fmt: skip
 def test_what_is_no_law_is_refused_with_the_reason(text, code):
@@ -185,15 +184,6 @@ def test_the_page_is_built_in_both_languages_and_stays_small(language):
     assert len(components) <= 66  # of which Gradio's own forms are a few
 
 
-def test_both_languages_have_the_same_keys_placeholders_formulas_and_code():
-    english, chinese = (load("acceptance", language).pieces for language in ("en", "zh"))
-    assert english.keys() == chinese.keys()
-    for key, text in english.items():
-        assert placeholders(text) == placeholders(chinese[key]), key
-        for pattern in (FORMULA, CODE):
-            assert sorted(pattern.findall(text)) == sorted(pattern.findall(chinese[key])), key
-
-
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_line_and_every_rule_has_its_words(language):
     t = load("acceptance", language)
@@ -249,7 +239,3 @@ def test_the_readers_guess_is_shown_where_the_laws_are_those_of_the_question_and
     assert "you said 0.42" in acceptance.reconciled(t, asked, 0.42)
     assert "you said" not in acceptance.reconciled(t, other, 0.42)
     assert "you said" not in acceptance.reconciled(t, asked, None)
-
-
-def test_all_rules_on_eight_tokens_are_drawn_in_a_moment():
-    assert len(RIGHT_RULES) + len(WRONG_RULES) == len(ALL_RULES) == 11

@@ -5,7 +5,6 @@ from block_world import commit_all, pool_that_gives, run_once
 
 from engine.blocks import BlockPool, Copy
 
-
 # ---- worked by hand ---------------------------------------------------------------------------------------------
 
 

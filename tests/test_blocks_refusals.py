@@ -1,4 +1,4 @@
-"""What the block pool refuses, and public bug reports of other engines as tests (numbers as in our list of them)."""
+"""What the block pool refuses, and bug reports of other engines turned into tests (B44 … B55 number the reports)."""
 
 import pytest
 from block_world import commit_all, run_once

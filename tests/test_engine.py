@@ -338,3 +338,14 @@ def test_logits_of_a_verify_pass_equal_those_of_plain_steps_bit_for_bit(engine):
     first, second = ([e.p_model for e in run if isinstance(e, Sampled)] for run in (plain, fast))
     assert first == second
     assert torch.tensor(first).isfinite().all()
+
+
+def test_a_tree_wider_than_the_free_blocks_waits_for_its_turn():
+    engine = toy_engine(num_blocks=20, prefix_caching=False)
+    requests = [Request(PROMPT, SamplingParams(max_new_tokens=10, seed=seed), "tree") for seed in range(6)]
+    finished = [event for event in engine.run(requests) if isinstance(event, Finished)]
+    assert len(finished) == 6
+    assert engine.stats()["blocks_free"] == 20
+    whole = "".join(chr(65 + token) for token in plain_by_hand(engine, PROMPT, 10))
+    assert {event.text for event in finished if event.finish_reason == "length"} == {whole}
+    assert all(whole.startswith(event.text) for event in finished)

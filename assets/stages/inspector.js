@@ -113,11 +113,13 @@ function laws(facts, words) {
   const series = [isGreedy ? "pModel" : "p", facts.laws.hasDraft ? "q" : "", facts.laws.hasResidual && !isGreedy ? "residual" : ""].filter(Boolean);
   const most = Math.max(...facts.laws.rows.flatMap((row) => series.map((one) => row[one] ?? 0)), 1e-9);
   const names = series.map((one) => el("span", { class: `inspector-key inspector-law-${one}` }, el("i", {}), words[`inspector.law.${NAMES[one] ?? one}`]));
-  const rows = facts.laws.rows.map((row) => lawRow(row, series, most, facts));
+  const hasTick = (row) => !isGreedy && Math.abs(row.pModel - row.p) > 0.02 * most;
+  if (facts.laws.rows.some(hasTick)) names.push(el("span", { class: "inspector-key inspector-tick-key" }, el("i", {}), words["inspector.law.model"]));
+  const rows = facts.laws.rows.map((row) => lawRow(row, series, most, facts, hasTick(row)));
   return el("div", { class: "inspector-laws" }, el("div", { class: "inspector-keys" }, ...names), el("ol", { class: "inspector-rows", "aria-label": words["inspector.laws"] }, ...rows));
 }
 
-function lawRow(row, series, most, facts) {
+function lawRow(row, series, most, facts, hasTick) {
   const label = el("span", { class: "inspector-name" });
   paint(label, row.label);
   const bars = series.map((one) => {
@@ -126,7 +128,7 @@ function lawRow(row, series, most, facts) {
     return bar;
   });
   const cell = el("span", { class: "inspector-bars" }, ...bars);
-  if (series[0] === "p" && Math.abs(row.pModel - row.p) > 1e-9) {
+  if (hasTick) {
     const tick = el("b", { class: "inspector-tick" });
     tick.style.setProperty("--at", Math.min(1, row.pModel / most));
     cell.append(tick);

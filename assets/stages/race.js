@@ -29,22 +29,32 @@ export function mount(element, { words, options, player, language }) {
   return { update() {}, destroy() { stop(); stopChoice(); legend.destroy(); } };
 }
 
-/** The prompt on one line, all of it on demand. */
+/** The prompt: its end on one line, because there stands the question; all of it on demand. */
 function makePrompt(words) {
   const text = el("span", { class: "race-prompt-text" });
   const more = el("button", { type: "button", class: "race-more", "aria-expanded": "false" }, words["race.prompt.more"]);
   const node = el("div", { class: "race-prompt" }, el("span", { class: "race-label" }, words["race.prompt"]), text, more);
+  let shown = null;
   more.addEventListener("click", () => {
     const isOpen = node.classList.toggle("is-open");
     more.setAttribute("aria-expanded", String(isOpen));
     more.textContent = words[isOpen ? "race.prompt.less" : "race.prompt.more"];
+    fillIn();
   });
-  let shown = null;
+
+  function fillIn() {
+    const pieces = shown?.pieces ?? [];
+    const room = node.classList.contains("is-open") ? Infinity : Math.max(24, text.clientWidth / 7.4);
+    let from = pieces.length;
+    for (let length = 0; from > 0 && length + pieces[from - 1].length <= room; from -= 1) length += pieces[from - 1].length;
+    text.replaceChildren(from > 0 ? "… " : "");
+    for (const piece of pieces.slice(from)) paint(text, piece, true);
+  }
+
   function draw(request) {
     if (request?.submitted === shown) return;
     shown = request?.submitted;
-    text.replaceChildren();
-    for (const piece of shown?.pieces ?? []) paint(text, piece, false);
+    fillIn();
   }
   return { node, draw };
 }

@@ -66,7 +66,7 @@ export function mount(element, { words, player, language }) {
 function head(words) {
   const key = (name) => el("span", { class: `ribbon-key ribbon-${name}` }, el("i", {}), words[`ribbon.${name}`]);
   const keys = el("div", { class: "ribbon-keys" }, ...["draft", "verify", "rest"].map(key));
-  return el("div", { class: "ribbon-head" }, el("h3", { class: "ribbon-title" }, words["ribbon.title"]), keys);
+  return el("div", { class: "ribbon-head" }, el("h3", { class: "ribbon-title" }, words["ribbon.title"], el("small", {}, words["ribbon.legend"])), keys);
 }
 
 function makeLane(id, words, go) {
