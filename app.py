@@ -83,7 +83,8 @@ def build(model: str = "") -> ASGIApp:
         chapter.queue(default_concurrency_limit=16, max_size=300, api_open=False)
         gr.mount_gradio_app(
             app, chapter, path=page.path.rstrip("/") or "/", theme=theme(), footer_links=[], max_file_size=MAX_UPLOAD,
-            show_error=False, run_history=False, enable_monitoring=False, pwa=False, ssr_mode=False, mcp_server=False, app_kwargs={"openapi_url": None},
+            show_error=False, run_history=False, enable_monitoring=False, pwa=False, ssr_mode=False, mcp_server=False,
+            app_kwargs={"openapi_url": None},
         )  # fmt: skip
     wrapped = Pages(StaticCache(Guard(app)), {page.path: shell(page) for page in every})
     wrapped.state = app.state

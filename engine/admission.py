@@ -3,16 +3,95 @@
 Knows nothing of who else is running.
 """
 
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Ids
+
+from engine import drafters, weights
 from engine.accounting import blocks_needed
+from engine.cache import KVCache
 from engine.config import EngineConfig
+from engine.drafters import Drafter
 from engine.errors import EngineError
+from engine.model import Model
 from engine.model_config import ModelConfig
-from engine.request import Request
+from engine.request import Request, SamplingParams
+from engine.sequence import Sequence, Writer
 from engine.tokenizer import Tokenizer
 
 MOST_SAMPLES = 16
 FORMATS = ("plain", "chat")
 MOST_CHARACTERS_PER_TOKEN = 64  # a text longer than this times the context window is refused unread
+
+
+class Admission:
+    """Makes sequences for one engine. Loads the draft model the first time that a request wants it."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        tokenizer: Tokenizer,
+        model: Model,
+        cache: KVCache,
+        extra_drafters: Mapping[str, Callable[[], Drafter]],
+    ) -> None:
+        self._config = config
+        self._tokenizer = tokenizer
+        self._model = model
+        self._cache = cache
+        self._extra_drafters = extra_drafters
+        self._draft: tuple[Model, KVCache] | None = None
+
+    def admit(self, request: Request) -> Sequence:
+        """The sequence of a request that may enter. Raises EngineError naming what is wrong."""
+        token_ids = prompt_ids(request, self._tokenizer, self._model.config)
+        sequence = self.new_sequence(request.id, request, request.params, token_ids)
+        _check_size(request, len(token_ids), sequence.max_new_tokens, self._config)
+        return sequence
+
+    def new_sequence(self, name: str, request: Request, params: SamplingParams, token_ids: Ids[int]) -> Sequence:
+        """A sequence named `name` whose prompt is `token_ids`; a parallel sample or a fork has its own `params`."""
+        drafter_name = request.drafter or self._config.drafter or "none"
+        drafter = self._new_drafter(drafter_name) if params.draft_length else None
+        end_ids = () if params.ignore_eos else self._model.config.eos_token_ids
+        keys = (self._model.sha256, self._config.resolved_cache_dtype, request.cache_salt)
+        return Sequence(
+            id=name,
+            request=request,
+            params=params,
+            token_ids=list(token_ids),
+            num_prompt=len(token_ids),
+            max_new_tokens=min(params.max_new_tokens, self._model.config.context_length - len(token_ids)),
+            end_ids=end_ids,
+            extra_keys=(*keys, drafter_name) if drafter is not None and drafter.caches else keys,
+            writer=Writer(self._tokenizer, params.stop, end_ids),
+            drafter_name="none" if drafter is None else drafter_name,
+            drafter=drafter,
+        )
+
+    def _new_drafter(self, name: str) -> Drafter | None:
+        if name == "none":
+            return None
+        if name in self._extra_drafters:
+            return self._extra_drafters[name]()
+        return drafters.make(name, self._model, self._cache, self._load_draft)
+
+    def _load_draft(self) -> tuple[Model, KVCache]:
+        if self._draft is None:
+            if self._config.draft_model is None:
+                raise EngineError("no_draft_model", "no draft model is set; name one as EngineConfig(draft_model=…)")
+            loaded = weights.load(self._config.draft_model)
+            if loaded.tokenizer.fingerprint() != self._tokenizer.fingerprint():
+                sentence = f"{loaded.name} has another tokenizer than {self._model.name}; a draft must share it"
+                raise EngineError("other_tokenizer", sentence, draft=loaded.name, target=self._model.name)
+            model = Model(loaded, self._config.dtype, self._config.device)
+            self._draft = model, new_cache(model, self._config)
+        return self._draft
+
+
+def new_cache(model: Model, config: EngineConfig) -> KVCache:
+    """An empty cache for `model` with the pool's block numbers."""
+    dtype = config.resolved_cache_dtype
+    return KVCache(model.config, config.num_blocks, config.block_size, dtype, config.device)
 
 
 def prompt_ids(request: Request, tokenizer: Tokenizer, model: ModelConfig) -> list[int]:
@@ -34,7 +113,7 @@ def prompt_ids(request: Request, tokenizer: Tokenizer, model: ModelConfig) -> li
     return token_ids
 
 
-def check_request(request: Request, num_prompt: int, max_new_tokens: int, config: EngineConfig) -> None:
+def _check_size(request: Request, num_prompt: int, max_new_tokens: int, config: EngineConfig) -> None:
     """Refuses what the pool can never hold. `max_new_tokens` is what the context window leaves of the wish."""
     is_number = isinstance(request.n, int) and not isinstance(request.n, bool)
     if not is_number or not 1 <= request.n <= MOST_SAMPLES:

@@ -11,11 +11,10 @@ from collections.abc import Sequence as Ids
 
 import torch
 
-from engine import drafters, tree, weights
-from engine.admission import check_request, prompt_ids
+from engine import tree, weights
+from engine.admission import Admission, new_cache
 from engine.batch import Batch, Part
 from engine.blocks import BlockPool
-from engine.cache import KVCache
 from engine.config import EngineConfig
 from engine.drafters import Drafter
 from engine.errors import EngineError, OutOfBlocks
@@ -25,7 +24,7 @@ from engine.report import Reporter, describe
 from engine.request import Completion, Request, SamplingParams
 from engine.rounds import Round
 from engine.scheduler import Scheduler, Work
-from engine.sequence import Sequence, Writer
+from engine.sequence import Sequence
 from engine.verify import decide
 
 
@@ -49,13 +48,12 @@ class Engine:
         self.config = config
         self.tokenizer = loaded.tokenizer
         self.model = Model(loaded, config.dtype, config.device)
-        self.cache = self._new_cache(self.model)
+        self.cache = new_cache(self.model, config)
         self._reporter = Reporter(self.tokenizer, "distributions" in config.watch)
         self.pool = BlockPool(config.num_blocks, config.block_size, config.prefix_caching, self._reporter.add)
         self._scheduler = Scheduler(self.pool, config.max_batch_tokens, config.max_running)
         self._sequences: dict[str, Sequence] = {}
-        self._extra_drafters = dict(extra_drafters or {})
-        self._draft: tuple[Model, KVCache] | None = None
+        self._admission = Admission(config, self.tokenizer, self.model, self.cache, dict(extra_drafters or {}))
 
     # ---- requests -----------------------------------------------------------------------------------------------
 
@@ -63,16 +61,15 @@ class Engine:
         """Queues a request and returns its id. Raises EngineError with what is wrong; then nothing has changed."""
         if request.id in self._sequences:
             raise EngineError("duplicate_id", f"request {request.id!r} is running already", id=request.id)
-        token_ids = prompt_ids(request, self.tokenizer, self.model.config)
-        sequence = self._new_sequence(request.id, request, request.params, token_ids)
-        check_request(request, len(token_ids), sequence.max_new_tokens, self.config)
+        sequence = self._admission.admit(request)
         self._enter(sequence)
         if sequence.max_new_tokens == 0:
             self._finish(sequence, "length")
             return sequence.id
         for index in range(1, request.n):
             params = dataclasses.replace(request.params, seed=request.params.seed + index)
-            sequence.children.append(self._new_sequence(f"{request.id}.{index}", request, params, token_ids))
+            sample = self._admission.new_sequence(f"{request.id}.{index}", request, params, sequence.token_ids)
+            sequence.children.append(sample)
         self._scheduler.add(sequence)
         return sequence.id
 
@@ -98,7 +95,7 @@ class Engine:
         parent.num_forks += 1
         params = dataclasses.replace(parent.params, seed=parent.params.seed + parent.num_forks)
         name = f"{request_id}/{parent.num_forks}"
-        child = self._new_sequence(name, parent.request, params, parent.token_ids[: parent.num_prompt])
+        child = self._admission.new_sequence(name, parent.request, params, parent.token_ids[: parent.num_prompt])
         child.token_ids = parent.token_ids[:at]
         child.writer.write(child.token_ids[child.num_prompt :])
         self._enter(child, parent)
@@ -201,7 +198,8 @@ class Engine:
         """Slots for the last token and the drafts; before drafting if that writes keys and values, else as needed."""
         sequence = item.sequence
         if num_drafts == 0:
-            return self._take_slots(sequence, 1)
+            self._take_slots(sequence, 1)
+            return
         start = time.perf_counter()
         if sequence.drafter.needs_slots:
             self._take_slots(sequence, 1 + num_drafts)
@@ -296,51 +294,6 @@ class Engine:
             message=message,
             num_tokens=sequence.num_output,
         )
-
-    # ---- making parts -------------------------------------------------------------------------------------------
-
-    def _new_sequence(self, name: str, request: Request, params: SamplingParams, token_ids: list[int]) -> Sequence:
-        drafter_name = request.drafter or self.config.drafter or "none"
-        drafter = self._new_drafter(drafter_name) if params.draft_length else None
-        end_ids = () if params.ignore_eos else self.model.config.eos_token_ids
-        keys = (self.model.sha256, self.config.resolved_cache_dtype, request.cache_salt)
-        return Sequence(
-            id=name,
-            request=request,
-            params=params,
-            token_ids=list(token_ids),
-            num_prompt=len(token_ids),
-            max_new_tokens=min(params.max_new_tokens, self.model.config.context_length - len(token_ids)),
-            end_ids=end_ids,
-            extra_keys=(*keys, drafter_name) if drafter is not None and drafter.caches else keys,
-            writer=Writer(self.tokenizer, params.stop, end_ids),
-            drafter_name=drafter_name if drafter is not None else "none",
-            drafter=drafter,
-        )
-
-    def _new_drafter(self, name: str) -> Drafter | None:
-        if name == "none":
-            return None
-        if name in self._extra_drafters:
-            return self._extra_drafters[name]()
-        return drafters.make(name, self.model, self.cache, self._load_draft)
-
-    def _load_draft(self) -> tuple[Model, KVCache]:
-        """The draft model and its cache, loaded the first time that a request wants them."""
-        if self._draft is None:
-            if self.config.draft_model is None:
-                raise EngineError("no_draft_model", "no draft model is set; name one as EngineConfig(draft_model=…)")
-            loaded = weights.load(self.config.draft_model)
-            if loaded.tokenizer.fingerprint() != self.tokenizer.fingerprint():
-                sentence = f"{loaded.name} has another tokenizer than {self.model.name}; a draft must share it"
-                raise EngineError("other_tokenizer", sentence, draft=loaded.name, target=self.model.name)
-            model = Model(loaded, self.config.dtype, self.config.device)
-            self._draft = model, self._new_cache(model)
-        return self._draft
-
-    def _new_cache(self, model: Model) -> KVCache:
-        config = self.config
-        return KVCache(model.config, config.num_blocks, config.block_size, config.resolved_cache_dtype, config.device)
 
     def _enter(self, sequence: Sequence, parent: Sequence | None = None) -> None:
         self._sequences[sequence.id] = sequence

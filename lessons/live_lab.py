@@ -128,9 +128,9 @@ def build(t: Words) -> None:
     with gr.Column(elem_classes=["lead", "wide"]):
         frame.title(t)
     page = _lab(t)
+    _read(t)
     frame.question(t)
     guesses = _predict(t, page)
-    _read(t)
     _derive(t)
     found = _reconcile(t)
     _break(t, page)
@@ -155,10 +155,16 @@ def _lab(t: Words) -> Page:
     options = {"names": [item.name for item in PRESETS]}
     presets = Widget("presets", t, t.group("stage."), options=options, elem_classes="wide", elem_id="lab-presets")
     settings = _controls(t)
-    frame.downloads(t, bar)
-    names = ("prompt", "drafter", "k", "t", "draft_t", "top_p", "seed", "n", "chat", "mode", "rule")
-    frame.permalink(t, dict(zip(names, settings, strict=True)))
+    with gr.Row(elem_classes="wide"):
+        frame.downloads(t, bar)
+        frame.permalink(t, linked(settings))
     return Page(bar, run, presets, settings, remark, gr.State(""))
+
+
+def linked(settings: Sequence[gr.components.Component]) -> dict[str, gr.components.Component]:
+    """The settings under the names that they have in a link."""
+    names = ("prompt", "drafter", "k", "t", "draft_t", "top_p", "seed", "n", "chat", "mode", "rule")
+    return dict(zip(names, settings, strict=True))
 
 
 def _controls(t: Words) -> list[gr.components.Component]:
@@ -167,15 +173,15 @@ def _controls(t: Words) -> list[gr.components.Component]:
     def choices(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
         return [(t(f"{name}.{value}") if f"{name}.{value}" in t else value, value) for value in values]
 
-    with gr.Row(elem_classes=["wide", "controls"]):
-        prompt = gr.Textbox(
-            FIRST.prompt, label=t("control.prompt"), max_length=LONGEST_PROMPT, lines=3, max_lines=8, scale=3
-        )
-        drafter = gr.Dropdown(choices("drafter", DRAFTERS), value=FIRST.drafter, label=t("control.drafter"),
-                              info=t("control.drafter.info"), filterable=False, scale=1)  # fmt: skip
-        drafts = gr.Slider(0, 16, FIRST.draft_length, step=1, label=t("control.k"), scale=1)
-        temperature = gr.Slider(0, 2, FIRST.temperature, step=0.05, label=t("control.t"), scale=1)
-    with gr.Accordion(t("control.more"), open=False, elem_classes=["wide", "source"]):
+    with gr.Column(elem_classes=["wide", "controls"]):
+        prompt = gr.Textbox(FIRST.prompt, label=t("control.prompt"), max_length=LONGEST_PROMPT, lines=2, max_lines=8)
+        with gr.Row():
+            drafter = gr.Dropdown(
+                choices("drafter", DRAFTERS), value=FIRST.drafter, label=t("control.drafter"), filterable=False
+            )
+            drafts = gr.Slider(0, 16, FIRST.draft_length, step=1, label=t("control.k"))
+            temperature = gr.Slider(0, 2, FIRST.temperature, step=0.05, label=t("control.t"))
+    with gr.Accordion(t("control.more"), open=False, elem_classes=["wide", "answer"]):
         with gr.Row():
             draft_t = gr.Dropdown(choices("draft_t", DRAFT_TEMPERATURES), value="same", label=t("control.draft_t"),
                                   filterable=False)  # fmt: skip

@@ -21,8 +21,8 @@ class Preset:
 _RECORD = """Here is the log of the harbour. List every ship with its flag and its cargo, one per line.
 
 The Maria Teresa, under the flag of Portugal, arrived with 300 barrels of olive oil. The Northern Light, under the \
-flag of Norway, arrived with 80 tons of dried fish. The Golden Carp, under the flag of China, arrived with 500 chests of \
-black tea. The Old Commodore, under the flag of England, arrived with 120 bales of grey wool."""
+flag of Norway, arrived with 80 tons of dried fish. The Golden Carp, under the flag of China, arrived with 500 chests \
+of black tea. The Old Commodore, under the flag of England, arrived with 120 bales of grey wool."""
 
 _FUNCTION = """Add a docstring to this function and write the whole function again.
 
@@ -36,8 +36,8 @@ def moving_average(values, window):
 """
 
 _PARAGRAPH = """Repeat this paragraph word for word: A river does not hurry. It finds the lowest place between two \
-hills, and then the next one, and in the end it reaches the sea. Whoever wants to know how old a valley is should ask the \
-river, because the river made it, grain by grain, while nobody was looking."""
+hills, and then the next one, and in the end it reaches the sea. Whoever wants to know how old a valley is should ask \
+the river, because the river made it, grain by grain, while nobody was looking."""
 
 PRESETS = (
     Preset("chat", "Why is the sky blue?", "layer_skip", 4, 0.8, 96),

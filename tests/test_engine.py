@@ -186,7 +186,7 @@ def test_a_requests_text_depends_on_its_seed_and_not_on_its_company():
 
 def test_sampler_match_gives_the_very_text_of_plain_sampling(engine):
     for drafter in ("layer_skip", "random", "tree", "ngram"):
-        params = dict(max_new_tokens=20, temperature=1.0, seed=5)
+        params = {"max_new_tokens": 20, "temperature": 1.0, "seed": 5}
         plain = engine.generate(PROMPT, SamplingParams(**params), "none").token_ids
         matched = engine.generate(PROMPT, SamplingParams(**params, rule="sampler_match"), drafter).token_ids
         assert matched == plain
@@ -309,15 +309,15 @@ def test_drafts_are_reported_with_the_law_they_were_drawn_from(engine):
 
 
 def test_a_draft_model_with_a_padded_vocabulary_keeps_greedy_text():
-    from engine.drafters.draft_model import DraftModelDrafter
     from engine.cache import KVCache
+    from engine.drafters.draft_model import DraftModelDrafter
     from engine.model import Model
 
     for vocab, context in ((8, 64), (11, 64), (6, 64), (8, 20)):
         draft = Model(toy_model(3, vocab_size=vocab, context_length=context), "float32")
         cache = KVCache(draft.config, 64, 4, "float32")
         engine = toy_engine()
-        engine._extra_drafters["draft"] = lambda d=draft, c=cache: DraftModelDrafter(d, c, VOCAB_SIZE)
+        engine._admission._extra_drafters["draft"] = lambda d=draft, c=cache: DraftModelDrafter(d, c, VOCAB_SIZE)
         for length in (1, 4, 8):
             assert greedy(engine, PROMPT, 30, "draft", length) == greedy(engine, PROMPT, 30)
         sampled = SamplingParams(max_new_tokens=30, temperature=0.8)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+
 from kernels import build, paged_attention, prompt_attention
 
 needs_compiler = pytest.mark.skipif(build.library() is None, reason="no C compiler")

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from kernels import build, layer, linear, paged_attention, rms_norm, rope, swiglu
 from kernels.layer import LayerWeights, Rows
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from kernels import build, gemm, linear
 
 DTYPES = ("float32", "float16", "bfloat16", "int8")

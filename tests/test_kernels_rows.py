@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+
 from kernels import argmax, rms_norm, rope, softmax, swiglu
 
 

@@ -21,6 +21,6 @@ export function mount(element, { words, options, trigger, value, setValue }) {
     trigger("pick", { preset: name });
   }
 
-  choose(value ?? options.names[0], false);
+  choose(value || options.names[0], false);
   return { update(_, next) { if (next) choose(next, false); }, destroy() {} };
 }
