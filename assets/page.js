@@ -6,7 +6,7 @@ import { playerFor } from "./player.js";
 import { read, write } from "./reader.js";
 import { address } from "./wire.js";
 
-const page = window.inferencePage; // {root, site, words, lessons}: written by the server
+const page = window.inferencePage; // {root, site, language, lang, words, lessons}: written by the server
 
 // ---- header -------------------------------------------------------------------------------------------------------
 
@@ -36,7 +36,7 @@ function languageLinks(links) {
 async function watchEngine(pill) {
   let pause = 1000;
   try {
-    const status = await (await fetch(address(`status?lang=${document.documentElement.lang}`))).json();
+    const status = await (await fetch(address(`status?lang=${page.language}`))).json();
     const isBusy = status.state === "ready" && (status.running || status.waiting);
     const key = isBusy ? "engine.running" : `engine.${status.state}`;
     show(pill, status.state, fill(page.words[key], { ...status, percent: Math.round(status.fraction * 100) }));

@@ -79,11 +79,11 @@ function drawRound(round, request, words) {
   const accepted = verified ? nodesWith(verified, "accepted") : [];
   const live = sampled.filter((token) => token.fate === "accepted");
   live.forEach((token, at) => addToken(node, token, round, accepted[at], words));
-  if (isPending) drafted.token_ids.forEach((_, at) => node.append(draftNode(round, at, "pending", words)));
+  if (isPending) drafted.token_ids.forEach((_, at) => addDraft(node, round, at, "pending", words));
   if (verified) {
-    for (const at of accepted.slice(live.length)) node.append(draftNode(round, at, sampled.length ? "cut" : "accepted", words));
-    for (const at of nodesWith(verified, "rejected")) node.append(draftNode(round, at, "rejected", words));
-    for (const at of nodesWith(verified, "unreached")) node.append(draftNode(round, at, "unreached", words));
+    for (const at of accepted.slice(live.length)) addDraft(node, round, at, sampled.length ? "cut" : "accepted", words);
+    for (const at of nodesWith(verified, "rejected")) addDraft(node, round, at, "rejected", words);
+    for (const at of nodesWith(verified, "unreached")) addDraft(node, round, at, "unreached", words);
   }
   for (const token of sampled) if (token.fate !== "accepted") addToken(node, token, round, -1, words);
   return node;
@@ -106,13 +106,15 @@ function addToken(parent, token, round, draft, words) {
   parent.append(space, node, breaks);
 }
 
-function draftNode(round, at, fate, words) {
+/** A draft that is no output token (yet): alive while it waits or has just been accepted, else a ghost. */
+function addDraft(parent, round, at, fate, words) {
+  const isAlive = fate === "accepted" || fate === "pending";
   const kind = fate === "accepted" ? "fate-accepted" : fate === "pending" ? "race-pending" : `fate-rejected race-ghost is-${fate}`;
   const node = option(`token ${kind}`, { round: round.round, draft: at, index: -1 });
   const piece = round.drafted.pieces[at];
   node.setAttribute("aria-label", fill(words["race.token"], { token: name(piece), fate: words[`fate.${fate}`] }));
-  paint(node, fate === "accepted" || fate === "pending" ? piece : piece.trim() || piece, false);
-  return node;
+  paint(node, piece.trim() || piece, false);
+  parent.append(isAlive && piece.startsWith(" ") ? " " : "", node);
 }
 
 function option(classes, data) {

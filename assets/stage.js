@@ -10,7 +10,7 @@ export async function start(element, props, trigger, watch) {
   const host = element.querySelector(".stage") ?? element;
   const module = await load(props.stage, props.has_style);
   const player = props.channel ? playerFor(props.channel) : null;
-  const language = document.documentElement.lang || "en";
+  const language = window.inferencePage?.language ?? "en";
   const handle = module.mount(host, {
     words: props.words, options: props.options, value: props.value, language, lesson: props.lesson,
     player, trigger, setValue(value) { props.value = value; },

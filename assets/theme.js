@@ -1,5 +1,5 @@
-// Light or dark, before the first paint. A plain script: modules run too late. Gradio sets its own class when it
-// mounts; the observer puts the reader's choice back.
+// Light or dark, before the first paint. A plain script: modules run too late. When Gradio mounts it sets a theme class
+// and a language of its own; the observers put the reader's choice and the page's language back.
 (function () {
   const read = () => {
     try {
@@ -18,7 +18,12 @@
     }
   };
   window.inferenceTheme = { isDark, choose(theme) { chosen = theme; apply(); } };
+  const speak = () => {
+    const lang = window.inferencePage.lang;
+    if (document.documentElement.lang !== lang) document.documentElement.lang = lang;
+  };
   apply();
+  new MutationObserver(speak).observe(document.documentElement, { attributes: true, attributeFilter: ["lang"] });
   system.addEventListener("change", apply);
   document.addEventListener("DOMContentLoaded", () => {
     apply();

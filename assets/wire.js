@@ -31,7 +31,7 @@ function open() {
 function listen(player, runId) {
   const url = address(`stream/${encodeURIComponent(runId)}`);
   url.searchParams.set("from", player.events.length);
-  url.searchParams.set("lang", document.documentElement.lang);
+  url.searchParams.set("lang", window.inferencePage?.language ?? "en");
   const own = new EventSource(url);
   source = own;
   const isStale = () => source !== own || player.runId !== runId;

@@ -120,6 +120,10 @@ class Engine:
             "waiting": len(self._scheduler.waiting),
         }
 
+    def started(self) -> Event:
+        """The event that a run begins with: what runs, and on what."""
+        return describe(self)
+
     # ---- running ------------------------------------------------------------------------------------------------
 
     def run(self, requests: Ids[Request]) -> Iterator[Event]:

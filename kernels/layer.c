@@ -46,27 +46,28 @@ static void attend_part(const Stack *stack, int64_t index, int thread, int num_t
 
 static void layer_part(const Stack *stack, int64_t index, int thread, int num_threads) {
     const Weights *w = stack->weights[index];
+    const Matrix *following = index + 1 < stack->num_layers ? stack->weights[index + 1]->qkv : 0;
     const int64_t rows = stack->rows;
     Norm norm = {stack->x, w->attention_norm, stack->normed, rows, w->hidden, w->eps};
     norm_part(&norm, thread, num_threads);
     wait_for_all(num_threads);
-    Linear qkv = {w->qkv, stack->normed, w->qkv_bias, 0, stack->qkv, rows};
+    Linear qkv = {w->qkv, w->output, stack->normed, w->qkv_bias, 0, stack->qkv, rows};
     linear_part(&qkv, thread, num_threads);
     wait_for_all(num_threads);
     attend_part(stack, index, thread, num_threads);
-    Linear output = {w->output, stack->attended, 0, stack->x, stack->x, rows};
+    Linear output = {w->output, w->gate_up, stack->attended, 0, stack->x, stack->x, rows};
     linear_part(&output, thread, num_threads);
     wait_for_all(num_threads);
     norm.weight = w->mlp_norm;
     norm_part(&norm, thread, num_threads);
     wait_for_all(num_threads);
-    Linear gate_up = {w->gate_up, stack->normed, 0, 0, stack->gate_up, rows};
+    Linear gate_up = {w->gate_up, w->down, stack->normed, 0, 0, stack->gate_up, rows};
     linear_part(&gate_up, thread, num_threads);
     wait_for_all(num_threads);
     Swiglu swiglu = {stack->gate_up, stack->inner, rows, w->inner};
     swiglu_part(&swiglu, thread, num_threads);
     wait_for_all(num_threads);
-    Linear down = {w->down, stack->inner, 0, stack->x, stack->x, rows};
+    Linear down = {w->down, following, stack->inner, 0, stack->x, stack->x, rows};
     linear_part(&down, thread, num_threads);
     wait_for_all(num_threads);
 }

@@ -7,7 +7,11 @@
 
 #define MOST_ROWS 6 /* of a tile: 6 rows × 16 outputs are 12 vectors of sums, and 16 registers are all there is */
 #define THIN 24     /* up to here rows are multiplied straight from the stored type */
-#define AHEAD 1536  /* bytes that a single stream of weights is fetched ahead */
+
+
+#define PF (1)
+#define STREAMS 4   /* panels that are read or fetched side by side: one alone uses half of the memory's bandwidth */
+#define LINE 64     /* bytes that memory hands over at a time */
 
 INLINE v8 widen(const int kind, const char *w, const int half) {
     switch (kind) {
@@ -45,43 +49,59 @@ static void finish(const Linear *job, int64_t row, int64_t output, const float *
 
 /* ---- few rows: the weights come from memory once, straight into registers ---- */
 
-INLINE void tile(const int kind, const int rows, const int panels, const Linear *job, int64_t row, int64_t panel) {
-    const int64_t in = job->matrix->in, step = PANEL * width(kind);
-    const char *w = (const char *)job->matrix->data + panel * in * step;
+/* Input k of `panels` panels (side by side in w) meets `rows` rows. */
+INLINE void step(const int kind, const int rows, const int panels, const char *w, const float *x, int64_t in, v8 *sums) {
+    if (panels == 1) { /* the two vectors of weights stay, a row's value comes and goes */
+        v8 low = widen(kind, w, 0), high = widen(kind, w, 1);
+        UNROLL for (int r = 0; r < rows; r++) {
+            v8 value = set(x[r * in]);
+            sums[2 * r] = fma8(value, low, sums[2 * r]);
+            sums[2 * r + 1] = fma8(value, high, sums[2 * r + 1]);
+        }
+        return;
+    }
+    v8 values[3]; /* the other way round */
+    UNROLL for (int r = 0; r < rows; r++) values[r] = set(x[r * in]);
+    UNROLL for (int i = 0; i < 2 * panels; i++) {
+        v8 weights = widen(kind, w + (i / 2) * in * PANEL * width(kind), i % 2);
+        UNROLL for (int r = 0; r < rows; r++) {
+            v8 *sum = &sums[2 * ((i / 2) * rows + r) + i % 2];
+            *sum = fma8(values[r], weights, *sum);
+        }
+    }
+}
+
+/* While it works through its panels it fetches as many lines of the panels that come after (`ahead`). */
+INLINE void tile(const int kind, const int rows, const int panels, const Linear *job, int64_t row, int64_t panel,
+                 const char *const *ahead) {
+    const int64_t in = job->matrix->in, size = PANEL * width(kind), chunk = STREAMS * LINE / size;
+    const char *w = (const char *)job->matrix->data + panel * in * size;
     const float *x = job->x + row * in;
     v8 sums[2 * MOST_ROWS];
     UNROLL for (int i = 0; i < 2 * rows * panels; i++) sums[i] = set(0);
-    for (int64_t k = 0; k < in; k++, w += step, x++) {
-        if (panels == 1) { /* the two vectors of weights stay, a row's value comes and goes */
-            v8 low = widen(kind, w, 0), high = widen(kind, w, 1);
-            UNROLL for (int r = 0; r < rows; r++) {
-                v8 value = set(x[r * in]);
-                sums[2 * r] = fma8(value, low, sums[2 * r]);
-                sums[2 * r + 1] = fma8(value, high, sums[2 * r + 1]);
-            }
-            __builtin_prefetch(w + AHEAD, 0, 3);
-            continue;
-        }
-        v8 values[3]; /* the other way round; the hardware follows several streams by itself */
-        UNROLL for (int r = 0; r < rows; r++) values[r] = set(x[r * in]);
-        UNROLL for (int i = 0; i < 2 * panels; i++) {
-            v8 weights = widen(kind, w + (i / 2) * in * step, i % 2);
-            UNROLL for (int r = 0; r < rows; r++) {
-                v8 *sum = &sums[2 * ((i / 2) * rows + r) + i % 2];
-                *sum = fma8(values[r], weights, *sum);
-            }
-        }
+    int64_t k = 0, offset = 0;
+    for (; k + chunk <= in; k += chunk, offset += panels * LINE) {
+        UNROLL for (int i = 0; i < STREAMS * panels && PF; i++)
+            __builtin_prefetch(ahead[i % STREAMS] + offset + i / STREAMS * LINE, 0, 2);
+        for (int64_t i = 0; i < chunk; i++, w += size, x++) step(kind, rows, panels, w, x, in, sums);
     }
+    for (; k < in; k++, w += size, x++) step(kind, rows, panels, w, x, in, sums);
     UNROLL for (int i = 0; i < rows * panels; i++)
         finish(job, row + i % rows, (panel + i / rows) * PANEL, (const float *)&sums[2 * i]);
 }
 
+typedef struct {
+    int64_t begin, end;    /* this thread's panels */
+    const char *next;      /* its first panel of the matrix that comes after, or 0 */
+    int64_t next_bytes;    /* of a panel there */
+} Span;
+
 /* One function per stored type and tile shape, so that each inner loop has all registers to itself. */
-typedef void Tile(const Linear *job, int64_t row, int64_t panel);
-#define SHAPE(kind, rows, panels)                                                                             \
-    static __attribute__((noinline)) void tile_##kind##_##rows##x##panels(const Linear *job, int64_t row,    \
-                                                                          int64_t panel) {                   \
-        tile(kind, rows, panels, job, row, panel);                                                           \
+typedef void Tile(const Linear *job, int64_t row, int64_t panel, const char *const *ahead);
+#define SHAPE(kind, rows, panels)                                                                            \
+    static __attribute__((noinline)) void tile_##kind##_##rows##x##panels(                                   \
+        const Linear *job, int64_t row, int64_t panel, const char *const *ahead) {                           \
+        tile(kind, rows, panels, job, row, panel, ahead);                                                    \
     }
 #define SHAPES(kind)                                                                                          \
     SHAPE(kind, 1, 1) SHAPE(kind, 1, 2) SHAPE(kind, 1, 4) SHAPE(kind, 2, 1) SHAPE(kind, 2, 2) SHAPE(kind, 3, 1)    \
@@ -93,18 +113,37 @@ typedef void Tile(const Linear *job, int64_t row, int64_t panel);
 SHAPES(FLOAT32) SHAPES(FLOAT16) SHAPES(INT8) SHAPES(BFLOAT16)
 static Tile *const tiles[4][MOST_ROWS][3] = {TABLE(FLOAT32), TABLE(FLOAT16), TABLE(INT8), TABLE(BFLOAT16)};
 
+/* Where the panels lie that this thread needs after the four that `panel` is one of; past its last the next matrix's. */
+static void look_ahead(const Linear *job, const Span *span, int64_t panel, const char **ahead) {
+    const Matrix *m = job->matrix;
+    const int64_t bytes = m->in * PANEL * width((int)m->kind), quarter = (panel - span->begin) % STREAMS;
+    for (int64_t i = 0; i < STREAMS; i++) {
+        int64_t wanted = panel - quarter + STREAMS + i;
+        const char *start = (const char *)m->data + panel * bytes; /* what is there already, if nothing is to come */
+        if (wanted < span->end)
+            start = (const char *)m->data + wanted * bytes;
+        else if (span->next)
+            start = span->next + (wanted - span->end) * span->next_bytes;
+        ahead[i] = start + quarter * (bytes / STREAMS);
+    }
+}
+
 /* Panels side by side (4, 2 or 1) keep about eight chains of additions busy where there are few rows. */
-static void few_rows(const Linear *job, int64_t begin, int64_t end) {
+static void few_rows(const Linear *job, const Span *span) {
     const int64_t rows = job->rows;
-    int64_t panel = begin;
+    const char *ahead[STREAMS], *nothing[STREAMS];
+    int64_t panel = span->begin;
     for (int size = 2; size >= 0; size--) {
         if (size && (rows > MOST_ROWS || !tiles[job->matrix->kind][rows - 1][size])) continue;
-        for (; panel + (1 << size) <= end; panel += 1 << size)
+        for (; panel + (1 << size) <= span->end; panel += 1 << size) {
+            look_ahead(job, span, panel, ahead);
+            for (int i = 0; i < STREAMS; i++) nothing[i] = (const char *)job->x;
             for (int64_t row = 0, tile_rows; row < rows; row += tile_rows) {
                 int64_t tiles_left = (rows - row + MOST_ROWS - 1) / MOST_ROWS;
                 tile_rows = (rows - row + tiles_left - 1) / tiles_left;
-                tiles[job->matrix->kind][tile_rows - 1][size](job, row, panel);
+                tiles[job->matrix->kind][tile_rows - 1][size](job, row, panel, row ? nothing : ahead);
             }
+        }
     }
 }
 
@@ -147,14 +186,15 @@ INLINE void many_rows_of(const int kind, const Linear *job, int64_t row, int64_t
     for (int64_t k = 0; k < in; k += DEPTH, w += DEPTH * step) {
         int64_t depth = in - k < DEPTH ? in - k : DEPTH;
         for (int64_t i = 0; i < 2 * depth; i++) store(wide + 8 * i, widen(kind, w + (i / 2) * step, i % 2));
+        for (int64_t i = 0; i < DEPTH * step; i += LINE) __builtin_prefetch(w + DEPTH * step + i, 0, 2);
         blocks(job->x + row * in + k, in, wide, depth, sums, rows);
     }
     for (int64_t r = 0; r < rows; r++) finish(job, row + r, panel * PANEL, sums + r * PANEL);
 }
 
-static void many_rows(const Linear *job, int64_t begin, int64_t end) {
+static void many_rows(const Linear *job, const Span *span) {
     for (int64_t row = 0; row < job->rows; row += CHUNK)
-        for (int64_t panel = begin; panel < end; panel++) {
+        for (int64_t panel = span->begin; panel < span->end; panel++) {
             int64_t rows = job->rows - row < CHUNK ? job->rows - row : CHUNK;
             switch (job->matrix->kind) {
             case FLOAT16: many_rows_of(FLOAT16, job, row, rows, panel); break;
@@ -167,18 +207,26 @@ static void many_rows(const Linear *job, int64_t begin, int64_t end) {
 
 /* ---- one thread's share, and the whole ---- */
 
+static int64_t num_panels(const Matrix *matrix) { return (matrix->out + PANEL - 1) / PANEL; }
+
 void linear_part(const Linear *job, int thread, int num_threads) {
-    int64_t begin, end;
-    share((job->matrix->out + PANEL - 1) / PANEL, thread, num_threads, &begin, &end);
+    Span span = {0};
+    share(num_panels(job->matrix), thread, num_threads, &span.begin, &span.end);
+    if (job->next) {
+        int64_t begin, end;
+        share(num_panels(job->next), thread, num_threads, &begin, &end);
+        span.next_bytes = job->next->in * PANEL * width((int)job->next->kind);
+        span.next = (const char *)job->next->data + begin * span.next_bytes;
+    }
     if (job->rows <= THIN)
-        few_rows(job, begin, end);
+        few_rows(job, &span);
     else
-        many_rows(job, begin, end);
+        many_rows(job, &span);
 }
 
 static void linear_body(void *job, int thread, int num_threads) { linear_part(job, thread, num_threads); }
 
 EXPORT void linear(const Matrix *matrix, const float *x, int64_t rows, const float *bias, float *y, int64_t num_threads) {
-    Linear job = {matrix, x, bias, 0, y, rows};
+    Linear job = {matrix, 0, x, bias, 0, y, rows};
     in_parallel(linear_body, &job, (int)num_threads);
 }

@@ -204,7 +204,7 @@ typedef struct {
 } Matrix;
 
 typedef struct {
-    const Matrix *matrix;
+    const Matrix *matrix, *next;      /* next: what the same rows meet afterwards (fetched in advance), or 0 */
     const float *x, *bias, *residual; /* x (rows, in); bias (out,) or 0; residual (rows, out) or 0 */
     float *y;                         /* (rows, out) */
     int64_t rows;

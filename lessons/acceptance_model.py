@@ -56,8 +56,9 @@ def panel(t: Words, fields: Sequence[gr.components.Component]) -> None:
         if found is None:
             return [gr.skip()] * 5 + [said(t, "model.gone")]
         names, p, q = lumped(found, t("model.rest"))
-        link = f"<a href='#{PICTURE}'>{escape(t('model.show'))}</a>"
-        return [write_law(p), write_law(q), 1, 1, tuple(names), said(t, "model.taken", count=len(names)) + link]
+        link = f" <a href='#{PICTURE}'>{escape(t('model.show'))}</a></p>"
+        sentence = said(t, "model.taken", count=len(names)).removesuffix("</p>") + link
+        return [write_law(p), write_law(q), 1, 1, tuple(names), sentence]
 
     button.click(run, inputs=[prompt, heat, bar], outputs=[bar, taken], **QUIET)
     picker.pick(take, inputs=[bar], outputs=[*fields, taken], **QUIET)

@@ -145,7 +145,7 @@ def _lab(t: Words) -> Page:
         with gr.Column(scale=7, min_width=340):
             Stage("race", t, first, elem_id="lab-race")
         with gr.Column(scale=3, min_width=300):
-            Stage("inspector", t, first, options={"proof": "?lesson=acceptance"}, elem_id="lab-inspector")
+            Stage("inspector", t, first, options={"proof": "lesson=acceptance"}, elem_id="lab-inspector")
     Stage("ribbon", t, first, elem_id="lab-ribbon", elem_classes="wide")
     with gr.Row(elem_classes="wide"):
         with gr.Column(scale=7, min_width=340):
@@ -240,8 +240,10 @@ def _reconcile(t: Words) -> list[gr.components.Component]:
     sentence = gr.HTML(first.sentence, apply_default_css=False, elem_id="lab-sentence")
     table = frame.table(first.table)
     with gr.Row(elem_classes="wide"):
-        ladder = plots.place(first.ladder, t("ladder.label"))
-        positions = plots.place(first.positions, t("positions.label"))
+        with gr.Column(min_width=300):
+            ladder = plots.place(first.ladder, t("ladder.label"))
+        with gr.Column(min_width=300):
+            positions = plots.place(first.positions, t("positions.label"))
     return [sentence, table, ladder, positions]
 
 
@@ -293,7 +295,7 @@ def _wire(t: Words, page: Page, guesses: dict[str, Widget], found: Sequence[gr.c
 
     inputs = list(page.settings)
     page.presets.pick(pick, outputs=[*inputs, page.bar, page.remark], **QUIET)
-    page.run.click(run, inputs=inputs, outputs=[page.bar, page.remark], **QUIET)
+    page.run.click(run, inputs=inputs, outputs=[page.bar, page.remark], js=_TO_RACE, **QUIET)
     committed = [page.settings[0].blur, *(item.change for item in page.settings[1:])]
     gr.on(committed, remark, inputs=inputs, outputs=[page.remark], queue=False, trigger_mode="always_last", **QUIET)
     page.bar.done(finish, inputs=[page.bar, page.guessed, *guesses.values()], outputs=list(found), **QUIET)

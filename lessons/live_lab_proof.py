@@ -49,7 +49,8 @@ LINES = (
     ),
     Line(
         "in_steps",
-        r"S = \frac{\tau}{Kc + v + o},\qquad c=\frac{t_d}{t(1)},\; v=\frac{t(K{+}1)}{t(1)},\; o=\frac{t_o}{t(1)}",
+        r"\begin{gathered} S = \frac{\tau}{Kc + v + o} \\[4pt]"
+        r"c=\frac{t_d}{t(1)},\; v=\frac{t(K{+}1)}{t(1)},\; o=\frac{t_o}{t(1)} \end{gathered}",
         lambda: [((VANILLA_TIME / SPECULATIVE_TIME).subs(IN_STEPS), SPEEDUP)],
     ),
     Line(
@@ -59,7 +60,7 @@ LINES = (
     ),
     Line(
         "worst",
-        r"\tau \ge 1 \;\Rightarrow\; S \ge \frac{1}{Kc + v + o},\qquad \lim_{\alpha\to0} S = \frac{1}{Kc + v + o} < 1",
+        r"\tau \ge 1 \;\Rightarrow\; S \ge \frac{1}{Kc + v + o} = \lim_{\alpha\to0} S",
         lambda: [(Limit(SPEEDUP.subs(TAU, 1 + ALPHA), ALPHA, 0), 1 / (LENGTH * COST + RATIO + OTHER))],
     ),
     Line(

@@ -104,7 +104,14 @@ def shell(page: Page) -> Shell:
 def _head(page: Page) -> str:
     site = f"{page.root}site/{version()}/"
     words = page.words.group("header.") | {f"state.{k}": v for k, v in page.words.group("transport.state.").items()}
-    facts = {"root": page.root, "site": site, "words": words, "lessons": page.lessons}
+    facts = {
+        "root": page.root,
+        "language": page.language,
+        "lang": LOCALES[page.language],
+        "site": site,
+        "words": words,
+        "lessons": page.lessons,
+    }
     facts_json = json.dumps(facts, ensure_ascii=False).replace("<", "\\u003c")
     title = f"{page.words(f'chapter.{page.chapter}')} · {page.words('site.name')}"
     alternates = "".join(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from engine import Engine, EngineConfig, Event, Inspected, Request, Sampled, SamplingParams, Submitted
 
-SKY = "A page table maps the pages that a program sees to the frames of memory where they really lie. Explain it to a child."
+TABLE = "Explain in one sentence, to a child, what a page table is for."
 GUIDE = (
     "You are the guide of a small museum of computing. Answer in one short sentence, kindly, and never invent a date. "
     "The museum is open from ten to six, closed on Mondays, and free for children. "
@@ -34,19 +34,21 @@ class Settings:
 
 
 PRESETS = {
-    "parallel": Settings(SKY, "", 4, 28, 0.9, 2),
-    "fork": Settings("Blocks are to a cache what pages are to", "", 1, 40, 0.8, 1),
-    "prefix": Settings(GUIDE + "May I come on Sunday?", GUIDE + "What does my daughter pay?", 1, 20, 0.0, 0),
+    "parallel": Settings(TABLE, "", 4, 28, 0.9, 2),
+    "fork": Settings("Write two short sentences about the sea.", "", 1, 40, 0.8, 1),
+    "prefix": Settings(GUIDE + "When do you open?", GUIDE + "What does my daughter pay?", 1, 20, 0.0, 0),
 }
 FIRST = "parallel"
-FORKED_AT = 27  # tokens of the recorded fork: in the middle of its second block
+FORKED_AT = 58  # tokens of the recorded fork: in the middle of its fourth block
 
 
 def requests_of(settings: Settings) -> list[Request]:
     """The requests of a run, named A and B. Samples of A share its prompt; B comes when A is done."""
     params = SamplingParams(settings.length, settings.temperature, seed=settings.seed, draft_length=0)
-    first = Request(settings.prompt, params, n=1 if settings.second else settings.num_samples, id="A")
-    return [first, Request(settings.second, params, id="B")] if settings.second else [first]
+    first = Request(
+        settings.prompt, params, n=1 if settings.second else settings.num_samples, prompt_format="chat", id="A"
+    )
+    return [first, Request(settings.second, params, prompt_format="chat", id="B")] if settings.second else [first]
 
 
 def mode_of(settings: Settings) -> str:
@@ -60,16 +62,15 @@ def mode_of(settings: Settings) -> str:
 def recorded(engine: Engine, settings: Settings, fork_at: int = 0) -> Iterator[Event]:
     """The events of a run, large facts left out; `fork_at` forks A as soon as it has so many tokens."""
     requests = requests_of(settings)
-    arrivals = list(enumerate(requests)) if len(requests) == 1 else [(0, requests[0]), (settings.length + 2, requests[1])]
-    yield from drive(engine, arrivals, fork_at)
+    yield from drive(engine, [(number * LONGEST_OUTPUT, request) for number, request in enumerate(requests)], fork_at)
 
 
 def drive(engine: Engine, arrivals: Sequence[tuple[int, Request]], fork_at: int = 0) -> Iterator[Event]:
-    """Steps an engine, adding each request at its step, until all are done."""
+    """Steps an engine until all are done, adding each request at its step, or as soon as nothing else runs."""
     yield engine.started()
     waiting, num_steps, length = list(arrivals), 0, 0
     while waiting or not engine.is_idle:
-        while waiting and waiting[0][0] <= num_steps:
+        while waiting and (waiting[0][0] <= num_steps or engine.is_idle):
             engine.add(waiting.pop(0)[1])
         for event in engine.step():
             length += _growth(event)

@@ -7,6 +7,7 @@ blocks as it needs them. Request lengths are drawn like ShareGPT's (mean 161 in,
 
 import bisect
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -15,11 +16,14 @@ CAPACITY = 15_728  # token slots: 12 GiB at 800 KiB per token, OPT-13B on a 40 G
 LONGEST = 2048
 BLOCK_SIZE = 16
 MEAN_PROMPT, MEAN_OUTPUT = 161.31, 337.99
+SPREAD = 1.1  # log standard deviation: many short, few long, as in figure 11
+NUM_REQUESTS = 2000
+NUM_STEPS = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Mean shares of the memory over time; the four sum to 1. `num_running`: mean requests at once."""
+    """Mean shares of the memory over time; the first four sum to 1. `num_running`: mean requests at once."""
 
     tokens: float  # slots that hold a token's key and value
     reserved: float  # will hold one later
@@ -28,10 +32,85 @@ class Shares:
     num_running: float
 
 
+@dataclass(slots=True, eq=False)
+class Job:
+    """A request that runs: its tokens now, its tokens at the end, and the piece of memory it was given, if one."""
+
+    number: int
+    held: int
+    final: int
+    start: int = 0
+    size: int = 0
+
+
+class Memory(Protocol):
+    """What a policy answers: who may run, who must go, and how the memory is split at this moment."""
+
+    def admit(self, job: Job, running: list[Job]) -> bool: ...
+    def leave(self, job: Job) -> None: ...
+    def evict(self, running: list[Job]) -> list[Job]: ...
+    def split(self, running: list[Job]) -> tuple[int, int, int, int]: ...
+
+
+# ---- the request mix ----------------------------------------------------------------------------------------------
+
+
+def draw_lengths(num_requests: int = NUM_REQUESTS, seed: int = 0) -> np.ndarray:
+    """(num_requests, 2) prompt and output lengths: log-normal with ShareGPT's means, cut to the longest sequence."""
+    generator = np.random.default_rng(seed)
+    means = np.log([MEAN_PROMPT, MEAN_OUTPUT]) - SPREAD**2 / 2
+    lengths = np.exp(generator.normal(means, SPREAD, (num_requests, 2))).astype(int)
+    lengths = np.clip(lengths, 4, LONGEST - 4)
+    lengths[:, 1] = np.minimum(lengths[:, 1], LONGEST - lengths[:, 0])
+    return lengths
+
+
+def simulate(policy: str, lengths: np.ndarray, block_size: int = BLOCK_SIZE, num_steps: int = NUM_STEPS) -> Shares:
+    """Runs the mix first come, first served: each step gives every running request a token, then admits who fits.
+
+    The first quarter is left out of the means, while the memory fills. `block_size` matters to "paged" alone.
+    """
+    memory = Blocks(CAPACITY, block_size) if policy == "paged" else Pieces(CAPACITY, policy)
+    running: list[Job] = []
+    returned: list[Job] = []  # evicted, to go on before anyone else starts
+    num_seen, samples = 0, []
+    for step in range(num_steps):
+        running = _advance(memory, running)
+        returned = memory.evict(running) + returned
+        while True:
+            job = returned[0] if returned else _job(num_seen, lengths)
+            if not memory.admit(job, running):
+                break
+            running.append(job)
+            num_seen += not returned
+            returned = returned[1:]
+        if step >= num_steps // 4:
+            samples.append((*memory.split(running), len(running) * CAPACITY))
+    return Shares(*(float(mean) for mean in np.mean(samples, axis=0) / CAPACITY))
+
+
+def _job(number: int, lengths: np.ndarray) -> Job:
+    prompt, output = map(int, lengths[number % len(lengths)])
+    return Job(number, prompt, prompt + output)
+
+
+def _advance(memory: Memory, running: list[Job]) -> list[Job]:
+    """One more token each; who has all of them leaves."""
+    for job in running:
+        job.held += 1
+    for job in running:
+        if job.held >= job.final:
+            memory.leave(job)
+    return [job for job in running if job.held < job.final]
+
+
+# ---- contiguous ---------------------------------------------------------------------------------------------------
+
+
 class Buddies:
     """Contiguous memory in pieces of powers of two; a free piece splits, two free halves join (Knuth, vol. 1, §2.5)."""
 
-    def __init__(self, capacity: int, smallest: int) -> None:
+    def __init__(self, capacity: int, smallest: int):
         self._smallest = smallest
         self._free: dict[int, list[int]] = {}
         start = 0
@@ -60,87 +139,73 @@ class Buddies:
         bisect.insort(self._free.setdefault(size, []), start)
 
 
-def draw_lengths(num_requests: int, seed: int = 0) -> np.ndarray:
-    """(num_requests, 2) prompt and output lengths: log-normal with ShareGPT's means, cut to the longest sequence."""
-    generator = np.random.default_rng(seed)
-    spread = 1.1  # log standard deviation: many short, few long, as in figure 11
-    means = np.log([MEAN_PROMPT, MEAN_OUTPUT]) - spread**2 / 2
-    lengths = np.exp(generator.normal(means, spread, (num_requests, 2))).astype(int)
-    lengths = np.clip(lengths, 4, LONGEST - 4)
-    lengths[:, 1] = np.minimum(lengths[:, 1], LONGEST - lengths[:, 0])
-    return lengths
+class Pieces:
+    """One contiguous piece per request, taken when it starts: policy "max", "pow2" or "oracle"."""
+
+    def __init__(self, capacity: int, policy: str):
+        self._capacity = capacity
+        self._policy = policy
+        self._memory = Buddies(capacity, BLOCK_SIZE)
+
+    def admit(self, job: Job, running: list[Job]) -> bool:
+        """Whether a piece was found."""
+        piece = self._memory.take(self._wanted(job))
+        if piece is not None:
+            job.start, job.size = piece
+        return piece is not None
+
+    def _wanted(self, job: Job) -> int:
+        """Only the oracle knows how long the output will be; "pow2" guesses at most twice too much."""
+        output = job.final - job.held
+        guess = {"max": LONGEST, "pow2": job.held + (1 << (output - 1).bit_length()), "oracle": job.final}
+        return min(LONGEST, guess[self._policy])
+
+    def leave(self, job: Job) -> None:
+        """Gives the piece back."""
+        self._memory.give_back(job.start, job.size)
+
+    def evict(self, running: list[Job]) -> list[Job]:
+        """Nobody: what was reserved is theirs."""
+        return []
+
+    def split(self, running: list[Job]) -> tuple[int, int, int, int]:
+        """Slots that hold a token, are reserved, are never used, are free."""
+        held, final, taken = (sum(getattr(job, name) for job in running) for name in ("held", "final", "size"))
+        return held, final - held, taken - final, self._capacity - taken
 
 
-def simulate(policy: str, lengths: np.ndarray, capacity: int = CAPACITY, num_steps: int = 4000) -> Shares:
-    """Runs the mix first come, first served: each step gives every running request a token, then admits who fits.
-
-    The first quarter is left out of the means, while the memory fills.
-    """
-    return _simulate_paged(lengths, capacity, num_steps) if policy == "paged" else _simulate_contiguous(
-        policy, lengths, capacity, num_steps
-    )
+# ---- paged --------------------------------------------------------------------------------------------------------
 
 
-def _reservation(policy: str, prompt: int, output: int) -> int:
-    if policy == "max":
-        return LONGEST
-    if policy == "pow2":
-        return min(LONGEST, prompt + (1 << (output - 1).bit_length()))
-    return prompt + output
+class Blocks:
+    """Blocks as they are needed; when they run out the last to come gives all of its own back and waits."""
 
+    def __init__(self, capacity: int, block_size: int):
+        self._capacity = capacity
+        self._block_size = block_size
+        self._num_blocks = capacity // block_size
 
-def _simulate_contiguous(policy: str, lengths: np.ndarray, capacity: int, num_steps: int) -> Shares:
-    memory = Buddies(capacity, BLOCK_SIZE)
-    running: list[list[int]] = []  # [tokens now, tokens at the end, start, size]
-    waiting, samples = 0, []
-    for step in range(num_steps):
-        for item in running:
-            item[0] += 1
-        for item in [item for item in running if item[0] >= item[1]]:
-            memory.give_back(item[2], item[3])
-            running.remove(item)
-        while True:
-            prompt, output = map(int, lengths[waiting % len(lengths)])
-            piece = memory.take(_reservation(policy, prompt, output))
-            if piece is None:
-                break
-            running.append([prompt, prompt + output, *piece])
-            waiting += 1
-        if step >= num_steps // 4:
-            held, final = sum(item[0] for item in running), sum(item[1] for item in running)
-            taken = sum(item[3] for item in running)
-            samples.append((held, final - held, taken - final, capacity - taken, len(running) * capacity))
-    return Shares(*(np.mean(samples, axis=0) / capacity))
+    def admit(self, job: Job, running: list[Job]) -> bool:
+        """Whether its blocks are free, and one for each of the others besides: fewer have to wait later."""
+        return self._taken(running) + self._needed(job) + len(running) <= self._num_blocks
 
+    def leave(self, job: Job) -> None:
+        """Nothing to do: what is taken follows from who runs."""
 
-def _simulate_paged(lengths: np.ndarray, capacity: int, num_steps: int) -> Shares:
-    """Blocks as needed; when they run out the last to come gives all of its own back and will start anew."""
-    num_blocks = capacity // BLOCK_SIZE
-    running: list[list[int]] = []  # [tokens now, tokens at the end, index of the request]
-    queue: list[int] = []
-    fresh, samples = 0, []
-    for step in range(num_steps):
-        for item in running:
-            item[0] += 1
-        running = [item for item in running if item[0] < item[1]]
-        while _blocks(running) > num_blocks:
-            queue.insert(0, running.pop()[2])
-        while True:
-            index = queue[0] if queue else fresh
-            prompt, output = map(int, lengths[index % len(lengths)])
-            newcomer = [prompt, prompt + output, index]
-            if _blocks([*running, newcomer]) + len(running) > num_blocks:  # a block in hand for each: fewer preemptions
-                break
-            running.append(newcomer)
-            if queue:
-                queue.pop(0)
-            else:
-                fresh += 1
-        if step >= num_steps // 4:
-            held, taken = sum(item[0] for item in running), _blocks(running) * BLOCK_SIZE
-            samples.append((held, 0, taken - held, capacity - taken, len(running) * capacity))
-    return Shares(*(np.mean(samples, axis=0) / capacity))
+    def evict(self, running: list[Job]) -> list[Job]:
+        """Takes the latest out of `running` until the rest fits; their tokens are computed anew when they return."""
+        evicted = []
+        while self._taken(running) > self._num_blocks:
+            evicted.insert(0, running.pop())
+        return evicted
 
+    def split(self, running: list[Job]) -> tuple[int, int, int, int]:
+        """As in `Pieces`; nothing is reserved."""
+        held, taken = sum(job.held for job in running), self._taken(running) * self._block_size
+        return held, 0, taken - held, self._capacity - taken
 
-def _blocks(running: list[list[int]]) -> int:
-    return sum(-(-item[0] // BLOCK_SIZE) for item in running)
+    def _taken(self, running: list[Job]) -> int:
+        return sum(self._needed(job) for job in running)
+
+    def _needed(self, job: Job) -> int:
+        return -(-job.held // self._block_size)

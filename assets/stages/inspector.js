@@ -9,11 +9,12 @@ import { factsOf } from "../verdict.js";
 
 const NAMES = { pModel: "model" };
 const CALM = 900; // milliseconds between two changes of subject that nobody asked for
+const LINKED = 7; // entries of a law that ride in the link, beside the rest
 const SLOW = 0.25; // up to this speed the panel follows the run
 
 export function mount(element, { words, options, player }) {
   const choice = choiceOf(player);
-  let last = { key: "", time: 0 };
+  let last = { key: "", time: 0, run: "" };
   let state = null;
 
   /** What the reader picked; else what the run itself brings forward, marked for the other stages too. */
@@ -21,18 +22,34 @@ export function mount(element, { words, options, player }) {
     const own = choice.value && !choice.value.isAutomatic ? factsOf(choice.value, state) : null;
     if (own) return own;
     const request = state.requests[SPECULATIVE] ?? Object.values(state.requests)[0];
-    const round = request && roundToShow(request.rounds, player);
+    const round = request && roundToShow(request.rounds, isMoving());
     return round ? factsOf({ ...decisive(request.submitted.request_id, round), isAutomatic: true }, state) : null;
   }
 
+  const isMoving = () => player.isPlaying || (player.isFollowing && !player.isComplete);
+
   function draw(isAsked) {
-    if (!isAsked && player.isPlaying && (player.speed > SLOW || performance.now() - last.time < CALM)) return;
+    if (last.run !== player.runId) return begin();
+    const isTooSoon = player.speed > SLOW || performance.now() - last.time < CALM;
+    if (!isAsked && isMoving() && isTooSoon) return undefined;
     const facts = subject();
-    const key = facts ? JSON.stringify([facts.pick, facts.sentence, player.runId]) : "";
-    if (key === last.key) return;
-    last = { key, time: performance.now() };
+    const key = facts ? JSON.stringify([facts.pick, facts.sentence]) : "";
+    if (key !== last.key) put(facts, key);
+    return undefined;
+  }
+
+  function put(facts, key) {
+    last = { key, time: performance.now(), run: player.runId };
     element.replaceChildren(...(facts ? panel(facts, words, options) : [el("p", { class: "inspector-hint" }, words["inspector.empty"])]));
     if (facts?.pick.isAutomatic) choice.set(facts.pick);
+  }
+
+  /** Another run: what was picked in the last one means nothing here. */
+  function begin() {
+    last.run = player.runId;
+    if (choice.value) choice.set(null);
+    put(null, "");
+    if (!isMoving()) draw(false);
   }
 
   const stop = player.subscribe((events, cursor, now) => { state = now; draw(false); });
@@ -40,10 +57,10 @@ export function mount(element, { words, options, player }) {
   return { update(next) { Object.assign(options, next); }, destroy() { stop(); stopChoice(); } };
 }
 
-/** In slow motion the latest round; at rest the refusal that was least clear, because there is most to see. */
-function roundToShow(rounds, player) {
+/** In motion the latest round; at rest the refusal that was least clear, because there is most to see. */
+function roundToShow(rounds, isMoving) {
   const done = rounds.filter((round) => round.bill);
-  const refusals = player.isPlaying ? [] : done.filter((round) => round.verified?.verdicts.includes("rejected"));
+  const refusals = isMoving ? [] : done.filter((round) => round.verified?.verdicts.includes("rejected"));
   const doubt = ({ verified }) => {
     const at = verified.verdicts.indexOf("rejected");
     return Math.min(verified.p[at], verified.q[at] - verified.p[at]);
@@ -138,8 +155,17 @@ function lawRow(row, series, most, facts, hasTick) {
   return el("li", { class: `${row.isSubject ? "is-subject" : ""} ${isOutcome ? "is-outcome" : ""}` }, label, cell, el("span", { class: "inspector-figures" }, ...figures));
 }
 
-/** The way to the proof, where the residual was needed. */
+/** The way to the proof, where the residual was needed; the laws of this very place ride along. */
 function why(facts, words, options) {
   if (!options.proof || facts.rule === "greedy" || !["rejected", "resampled"].includes(facts.fate)) return null;
-  return el("p", { class: "inspector-why" }, el("a", { href: options.proof }, words["inspector.why"]));
+  const link = new URLSearchParams(options.proof);
+  if (facts.laws?.hasDraft && facts.rule === "exact") for (const law of ["p", "q"]) link.set(law, typed(facts.laws.rows, law));
+  return el("p", { class: "inspector-why" }, el("a", { href: `?${link}` }, words["inspector.why"]));
+}
+
+/** A law as a reader would type it: its largest entries, then the rest as one. */
+function typed(rows, law) {
+  const entries = rows.slice(0, LINKED).map((row) => row[law]);
+  const rest = Math.max(0, 1 - entries.reduce((sum, entry) => sum + entry, 0));
+  return [...entries, rest].map((entry) => String(Number(entry.toFixed(4)))).join(", ");
 }

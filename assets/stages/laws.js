@@ -28,6 +28,7 @@ export function mount(element, { words, options, value, trigger }) {
       columns = laws.tokens.map((token, index) => column(token, index));
       board.replaceChildren(...columns.map((one) => one.node));
       board.style.setProperty("--columns", laws.tokens.length);
+      board.classList.toggle("laws-crowded", laws.tokens.length > 5);
     }
     draw();
   }
@@ -104,7 +105,7 @@ export function mount(element, { words, options, value, trigger }) {
       for (const [law, value] of [["p", p], ["q", q]]) {
         handles[law].style.bottom = percent(value);
         handles[law].setAttribute("aria-valuenow", value.toFixed(3));
-        numbers[law].textContent = `${law} ${short(value)}`;
+        numbers[law].replaceChildren(el("span", { class: "laws-letter" }, `${law} `), short(value));
       }
     });
 

@@ -1,0 +1,224 @@
+"""The acceptance lesson in a real browser: the picture adds up, laws can be moved, wrong rules are caught."""
+
+import re
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+from sample_app import served
+
+import app
+from lessons import live
+from lessons import page as pages
+
+pytestmark = pytest.mark.browser
+P_FIELD = "p, the target's law"
+Q_FIELD = "q, the draft's law"
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """Address of the book with this lesson alone, without a model."""
+    live.start_with(None)
+    with mock.patch.object(pages, "CHAPTERS", (("speculation", ("acceptance",)),)):
+        application = app.build("")
+        with served(application) as address:
+            yield address
+
+
+@pytest.fixture
+def lesson(page: Page, url: str) -> Page:
+    """The lesson, ready to be used."""
+    return opened(page, url)
+
+
+def opened(page: Page, address: str) -> Page:
+    page.goto(address, wait_until="commit")
+    expect(page.locator(".rules-card")).to_have_count(11)
+    expect(page.locator(".picker-text button").first).to_be_attached()
+    return page
+
+
+def card(page: Page, rule: str) -> Locator:
+    return page.locator(f".rules-card[data-rule={rule}]")
+
+
+def choose_example(page: Page, name: str, first_entry: str) -> None:
+    page.get_by_label("Example").click()
+    page.get_by_role("option", name=name).click()
+    expect(page.get_by_label(P_FIELD)).to_have_value(re.compile(f"^{re.escape(first_entry)}"))
+
+
+# ---- the picture --------------------------------------------------------------------------------------------------
+
+
+def test_accepted_and_resampled_fill_every_column_up_to_p_and_no_further(lesson: Page) -> None:
+    script = """columns => columns.map(column => {
+        const height = name => parseFloat(column.querySelector(name).style.height);
+        return height('.laws-kept') + height('.laws-missing') - parseFloat(column.querySelector('.laws-handle-p').style.bottom);
+    })"""
+    assert lesson.locator(".laws-column").evaluate_all(script) == pytest.approx([0, 0, 0], abs=1e-6)
+    expect(lesson.locator(".laws-sentence")).to_contain_text("Accepted .70 + resampled .30 = p")
+
+
+def test_a_knob_moves_with_the_keyboard_the_others_make_room_and_it_keeps_the_focus(lesson: Page) -> None:
+    knob = lesson.get_by_role("slider", name="p of A")
+    knob.focus()
+    for _ in range(5):
+        lesson.keyboard.press("ArrowUp")
+    expect(lesson.get_by_label(P_FIELD)).to_have_value("0.55, 0.27, 0.18")
+    expect(card(lesson, "exact")).to_contain_text("0.650 ·")
+    expect(knob).to_be_focused()
+    expect(knob).to_have_attribute("aria-valuenow", "0.550")
+
+
+def test_a_knob_follows_the_mouse(lesson: Page) -> None:
+    knob = lesson.get_by_role("slider", name="q of C")
+    knob.scroll_into_view_if_needed()
+    box = knob.bounding_box()
+    lesson.mouse.move(box["x"] + 30, box["y"] + 12)
+    lesson.mouse.down()
+    lesson.mouse.move(box["x"] + 30, box["y"] + 90, steps=5)
+    lesson.mouse.up()
+    expect(lesson.get_by_label(Q_FIELD)).not_to_have_value("0.2, 0.3, 0.5")
+    law = [float(entry) for entry in lesson.get_by_label(Q_FIELD).input_value().split(",")]
+    assert sum(law) == pytest.approx(1, abs=2e-3)
+    assert law[2] < 0.4
+
+
+def test_where_draft_and_target_agree_nothing_is_resampled(lesson: Page) -> None:
+    choose_example(lesson, "Draft = target", "0.4")
+    expect(lesson.locator(".laws-sentence")).to_contain_text("every draft is accepted")
+    expect(lesson.get_by_role("button", name="Move the rejected mass")).to_be_disabled()
+
+
+def test_temperature_and_top_p_apply_to_both_laws_and_lock_the_knobs(lesson: Page) -> None:
+    lesson.get_by_label("number input for Temperature, on both").fill("0")
+    lesson.keyboard.press("Tab")
+    expect(lesson.locator(".laws-sentence")).to_contain_text("Accepted 0 + resampled 1 = p")
+    expect(lesson.get_by_role("slider", name="p of A")).to_have_attribute("aria-disabled", "true")
+
+
+def test_the_rejected_mass_flies_and_lands(lesson: Page) -> None:
+    lesson.get_by_role("button", name="Move the rejected mass").click()
+    expect(lesson.locator(".laws-piece")).to_have_count(1)
+    expect(lesson.locator(".laws-piece")).to_have_count(0)
+
+
+def test_without_motion_there_is_nothing_to_fly(browser: Browser, url: str) -> None:
+    context = browser.new_context(reduced_motion="reduce")
+    still = opened(context.new_page(), url)
+    expect(still.get_by_role("button", name="Move the rejected mass")).to_have_count(0)
+    context.close()
+
+
+# ---- what is typed ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("0.5, -0.3", "cannot be negative"),
+        ("<img src=x>, 1, 1", "“<img”, which is no number"),
+        ("5 3", "both must name the same tokens"),
+        ("0 0 0", "All entries of p are 0"),
+        ("", "there must be 2 to 8"),
+    ],
+)
+def test_bad_input_gets_a_sentence_and_the_picture_stays(lesson: Page, text: str, sentence: str) -> None:
+    lesson.get_by_label(P_FIELD).fill(text)
+    expect(lesson.get_by_role("alert")).to_contain_text(sentence)
+    expect(lesson.locator(".laws-column")).to_have_count(3)
+    lesson.get_by_label(P_FIELD).fill("50% 30% 20%")
+    expect(lesson.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_link_opens_the_lesson_with_its_laws(page: Page, url: str) -> None:
+    opened(page, f"{url}/?lesson=acceptance&p=1%2F4+3%2F4&q=0.5+0.5")
+    expect(page.locator(".laws-column")).to_have_count(2)
+    expect(card(page, "exact")).to_contain_text("0.750 ·")
+
+
+# ---- rules --------------------------------------------------------------------------------------------------------
+
+
+def test_exact_rules_pass_and_the_four_wrong_ones_are_caught(lesson: Page) -> None:
+    for rule in ("exact", "point_mass", "sampler_match", "multi_draft", "multi_draft_distinct", "top_drafts"):
+        expect(card(lesson, rule).locator(".rules-verdict")).to_have_text("✓ is p")
+    for rule in ("resample_from_p", "absolute_residual", "inverted_ratio", "soft_q_greedy_draft", "typical"):
+        expect(card(lesson, rule).locator(".rules-verdict")).to_have_text("✗ not p")
+
+
+def test_few_draws_do_not_show_a_wrong_rule(lesson: Page) -> None:
+    choose_example(lesson, "Eight tokens", "0.3")
+    expect(card(lesson, "exact")).to_contain_text("0.750 ·")
+    lesson.get_by_label("100", exact=True).check()
+    expect(card(lesson, "resample_from_p").locator(".rules-verdict")).to_have_text("? not seen yet")
+    lesson.get_by_label("100,000", exact=True).check()
+    expect(card(lesson, "resample_from_p").locator(".rules-verdict")).to_have_text("✗ not p")
+
+
+def test_a_card_is_chosen_with_the_keyboard_and_shows_its_tokens(lesson: Page) -> None:
+    card(lesson, "inverted_ratio").focus()
+    lesson.keyboard.press("Enter")
+    expect(card(lesson, "inverted_ratio")).to_have_attribute("aria-pressed", "true")
+    expect(lesson.get_by_text("Accepts with min(1, q(x)/p(x))")).to_be_visible()
+
+
+def test_drawing_again_gives_other_draws_of_the_same_law(lesson: Page) -> None:
+    before = card(lesson, "exact").locator(".rules-facts").inner_text()
+    lesson.get_by_role("button", name="Draw again").click()
+    expect(card(lesson, "exact").locator(".rules-facts")).not_to_have_text(before, use_inner_text=True)
+    expect(card(lesson, "exact")).to_contain_text("0.700 ·")
+
+
+def test_the_readers_number_comes_back_beside_the_draws(lesson: Page) -> None:
+    box = lesson.locator("#acceptance-predict-alpha")
+    box.get_by_role("slider").fill("0.42")
+    box.get_by_role("button").first.click()
+    expect(lesson.get_by_text("you said 0.42")).to_be_visible()
+
+
+def test_every_line_is_checked_on_demand(lesson: Page) -> None:
+    lesson.get_by_role("button", name="Check every line now").click()
+    table = lesson.locator("table.figures").filter(has_text="equalities proved")
+    expect(table.locator("tbody tr")).to_have_count(25)
+    expect(table).not_to_contain_text("✗")
+
+
+# ---- the model ----------------------------------------------------------------------------------------------------
+
+
+def test_any_drafted_token_of_a_run_lends_its_laws(lesson: Page) -> None:
+    token = lesson.locator(".picker-text button").first
+    token.click()
+    expect(token).to_have_attribute("aria-pressed", "true")
+    expect(lesson.get_by_text("entries of p and q")).to_be_visible()
+    expect(lesson.locator(".laws-column")).to_have_count(8)
+    expect(lesson.locator(".laws-name").last).to_have_text("others")
+    lesson.get_by_role("link", name="Show them in the picture").click()
+    expect(lesson.locator("#acceptance-picture")).to_be_in_viewport()
+
+
+def test_without_a_model_running_says_why_not_and_the_recorded_run_stays(lesson: Page) -> None:
+    lesson.get_by_role("button", name="Run", exact=True).click()
+    expect(lesson.get_by_role("alert")).to_contain_text("without a model")
+    expect(lesson.locator(".picker-text button").first).to_be_visible()
+
+
+# ---- language and phone -------------------------------------------------------------------------------------------
+
+
+def test_the_chinese_page_speaks_chinese(page: Page, url: str) -> None:
+    opened(page, f"{url}/zh/")
+    expect(page.locator(".laws-sentence")).to_contain_text("接受 .70 + 重采 .30 = p")
+    expect(card(page, "resample_from_p").locator(".rules-verdict")).to_have_text("✗ 不是 p")
+
+
+def test_it_fits_a_phone_with_eight_tokens(phone: Page, url: str) -> None:
+    opened(phone, f"{url}/?lesson=acceptance&p=1+1+1+1+1+1+1+1&q=8+7+6+5+4+3+2+1")
+    expect(phone.locator(".laws-column")).to_have_count(8)
+    assert phone.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    edges = phone.locator(".laws-numbers").evaluate_all("all => all.map(one => one.scrollWidth - one.clientWidth)")
+    assert max(edges) <= 1

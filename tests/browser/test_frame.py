@@ -1,0 +1,331 @@
+"""The frame in a real browser: pages, player, live runs, predictions, links, downloads, themes, phones."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_engine import FakeEngine
+from playwright.sync_api import Locator, Page, expect
+from sample_app import sample_book, served, wait_for
+
+from lessons import live
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of the sample book."""
+    with sample_book(tmp_path_factory.mktemp("traces")) as application, served(application) as address:
+        yield address
+
+
+@pytest.fixture
+def no_model() -> None:
+    """The app without a model."""
+    live.start_with(None)
+
+
+@pytest.fixture
+def engine() -> Iterator[None]:
+    """A made-up engine, 20 ms a step."""
+    live.start_with(lambda progress: FakeEngine(0.02))
+    wait_for(lambda: live.status().state == "ready")
+    yield
+    live.start_with(None)
+
+
+def opened(page: Page, address: str) -> Locator:
+    """Open a page and give the transport bar of its lesson once a run is on screen."""
+    page.goto(address, wait_until="commit")
+    bar = page.locator(".transport-bar:visible")
+    expect(bar.locator(".transport-where")).to_contain_text("85")  # the recorded run has 85 steps
+    return bar
+
+
+def player(page: Page, expression: str, channel: str = "sample") -> object:
+    """A property of the page's player."""
+    return page.evaluate(f"window.inferencePage.playerFor('{channel}').{expression}")
+
+
+def overflow(page: Page) -> int:
+    """Pixels by which the page is wider than its window."""
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+# ---- pages --------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_opens_on_a_recorded_run_without_a_model(page: Page, url: str, no_model: None) -> None:
+    bar = opened(page, url)
+    expect(bar.locator(".transport-state")).to_have_text("Recorded on a made-up machine, 2026-11-29")
+    expect(page.locator("h1:visible")).to_have_count(1)
+    expect(page.locator("#engine")).to_contain_text("Recorded runs only")
+    assert page.title() == "Speculation · Inference in the open"
+
+
+def test_without_a_model_running_says_why_not(page: Page, url: str, no_model: None) -> None:
+    opened(page, url)
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.locator("#sample-problem")).to_contain_text("started without a model")
+
+
+def test_chapters_and_languages_are_links_that_keep_the_settings(page: Page, url: str, no_model: None) -> None:
+    opened(page, f"{url}/?lesson=sample&tokens=40")
+    page.get_by_role("link", name="中文").click()
+    expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
+    expect(page.locator(".transport-bar:visible .transport-state")).to_contain_text("录制于")
+    assert page.url == f"{url}/zh/?lesson=sample&tokens=40"
+    page.get_by_role("link", name="显存与缓存").click()
+    expect(page.locator("h1:visible")).to_have_count(1)
+    assert page.url == f"{url}/zh/memory/"
+
+
+def test_the_theme_is_the_systems_until_the_reader_chooses(page: Page, url: str, no_model: None) -> None:
+    page.emulate_media(color_scheme="dark")
+    opened(page, url)
+    expect(page.locator("body")).to_have_class("dark")
+    page.locator("#theme-switch").click()
+    expect(page.locator("body")).not_to_have_class("dark")
+    page.reload()
+    expect(page.locator(".transport-bar:visible")).to_be_visible()
+    expect(page.locator("html")).not_to_have_class("dark")
+    expect(page.locator("body")).not_to_have_class("dark")
+
+
+def test_the_lesson_in_the_address_is_open_and_follows_the_tabs(page: Page, url: str, no_model: None) -> None:
+    page.goto(f"{url}/?lesson=second", wait_until="commit")
+    expect(page.locator("#tab-second-button")).to_have_attribute("aria-selected", "true")
+    page.locator("#tab-sample-button").click()
+    page.wait_for_url(f"{url}/?lesson=sample")
+
+
+def test_the_header_says_how_far_the_model_is(page: Page, url: str) -> None:
+    def make(progress: object) -> FakeEngine:
+        progress(0.42, "converting")
+        return FakeEngine(slow_to_load=6)
+
+    live.start_with(make)
+    page.goto(url, wait_until="commit")
+    expect(page.locator("#engine")).to_contain_text("42 %")
+    expect(page.locator("#engine")).to_contain_text("fake is ready")
+    live.start_with(None)
+
+
+# ---- the player ---------------------------------------------------------------------------------------------------
+
+
+def test_arrow_keys_and_buttons_step_through_a_run(page: Page, url: str, no_model: None) -> None:
+    bar = opened(page, url)
+    where = bar.locator(".transport-where")
+    page.locator("h1:visible").click()
+    page.keyboard.press("ArrowLeft")
+    expect(where).to_have_text("step 84 of 85")
+    bar.get_by_role("button", name="One step back").click()
+    expect(where).to_have_text("step 83 of 85")
+    page.keyboard.press("ArrowRight")
+    expect(where).to_have_text("step 84 of 85")
+    page.get_by_label("Prompt").press("ArrowLeft")
+    expect(where).to_have_text("step 84 of 85")
+    bar.locator(".transport-slider").fill("3")
+    expect(where).to_have_text("step 3 of 85")
+
+
+def test_going_back_gives_the_state_as_it_was(page: Page, url: str, no_model: None) -> None:
+    opened(page, url)
+    state = """(cursor) => {
+        const p = window.inferencePage.playerFor('sample');
+        p.seek(cursor);
+        return JSON.stringify(p.state);
+    }"""
+    for cursor in (327, 40, 200, 199, 0, 327):
+        fresh = page.evaluate(
+            """async (cursor) => {
+                const p = window.inferencePage.playerFor('sample');
+                const fold = await import(new URL(window.inferencePage.site + 'fold.js', document.baseURI).href);
+                return JSON.stringify(fold.fold(p.events, cursor));
+            }""",
+            min(cursor, player(page, "events.length")),
+        )
+        assert page.evaluate(state, cursor) == fresh
+
+
+def test_a_race_is_replayed_with_both_at_their_own_pace(page: Page, url: str, no_model: None) -> None:
+    """Both used the engine by turns, so the replay lasts as long as the longer of the two, not as their sum."""
+    opened(page, url)
+    clocks = json.loads(
+        page.evaluate(
+            """JSON.stringify(Object.fromEntries(window.inferencePage.playerFor('sample').events
+               .filter((e) => e.type === 'RoundFinished').map((e) => [e.request_id, e.request_clock])))"""
+        )
+    )
+    assert player(page, "duration") == pytest.approx(max(clocks.values()), rel=0.05)
+
+
+def test_play_moves_through_the_run_and_slow_motion_is_slower(page: Page, url: str, no_model: None) -> None:
+    bar = opened(page, url)
+    bar.get_by_label("Speed").select_option("0.1")
+    bar.get_by_role("button", name="Play").click()
+    page.wait_for_timeout(1000)
+    assert 0.01 < player(page, "time") < 0.4
+    bar.get_by_role("button", name="Pause").click()
+    here = player(page, "cursor")
+    page.wait_for_timeout(200)
+    assert player(page, "cursor") == here
+    bar.get_by_label("Speed").select_option("2")
+    bar.get_by_role("button", name="Play").click()
+    expect(bar.locator(".transport-where")).to_have_text("step 85 of 85")
+
+
+# ---- live runs ----------------------------------------------------------------------------------------------------
+
+
+def test_a_live_run_comes_to_the_page_and_python_hears_when_it_is_done(page: Page, url: str, engine: None) -> None:
+    bar = opened(page, url)
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(bar.locator(".transport-state")).to_have_text("Ran just now on this machine")
+    number = player(page, "events.length")
+    expect(page.locator("#sample-done")).to_have_text(f"{number} events")
+    assert player(page, "cursor") == number
+    assert player(page, "about.mode") == "race"
+
+
+def test_stop_ends_a_run(page: Page, url: str, engine: None) -> None:
+    bar = opened(page, f"{url}/?lesson=sample&tokens=400")
+    page.get_by_role("button", name="Run", exact=True).click()
+    stop = bar.get_by_role("button", name="Stop")
+    expect(stop).to_be_visible()
+    wait_for(lambda: len(live.events(player(page, "runId"))) > 10)
+    stop.click()
+    expect(bar.locator(".transport-state")).to_have_text("Stopped")
+    expect(stop).to_be_hidden()
+
+
+def test_a_second_run_sees_its_place_in_the_queue(page: Page, url: str, engine: None) -> None:
+    bar = opened(page, f"{url}/?lesson=sample&tokens=400")
+    page.get_by_role("button", name="Run", exact=True).click()
+    wait_for(lambda: bool(live.status().running))
+    first = live.status().running
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(bar.locator(".transport-state")).to_have_text("Waiting for the engine: place 1")
+    live.stop(first)
+    expect(bar.locator(".transport-state")).to_contain_text("Live")
+    live.stop(player(page, "runId"))
+
+
+def test_a_lost_connection_resumes_without_a_gap(page: Page, url: str, engine: None) -> None:
+    bar = opened(page, f"{url}/?lesson=sample&tokens=120&drafter=")
+    page.get_by_role("button", name="Run", exact=True).click()
+    wait_for(lambda: player(page, "wasLive") and player(page, "events.length") > 20)
+    page.context.set_offline(True)
+    page.wait_for_timeout(400)
+    page.context.set_offline(False)
+    expect(bar.locator(".transport-state")).to_have_text("Ran just now on this machine")
+    run_id = player(page, "runId")
+    assert player(page, "events.length") == len(live.events(run_id))
+    clocks = player(page, "events.map((event) => event.clock)")
+    assert clocks == sorted(clocks)
+
+
+def test_an_unknown_run_says_so_on_the_page(page: Page, url: str, no_model: None) -> None:
+    bar = opened(page, url)
+    page.evaluate("window.inferencePage.playerFor('sample').load('forgotten')")
+    expect(bar.locator(".transport-state")).to_contain_text("no longer kept")
+
+
+# ---- the reader ---------------------------------------------------------------------------------------------------
+
+
+def test_a_prediction_is_kept_and_can_be_changed(page: Page, url: str, no_model: None) -> None:
+    opened(page, url)
+    box = page.locator(".predict-box:visible").first
+    expect(box.get_by_role("button", name="Commit")).to_be_disabled()
+    box.get_by_label("Between 1 and 5").check()
+    box.get_by_role("button", name="Commit").click()
+    expect(box.locator(".predict-yours")).to_contain_text("Between 1 and 5")
+    page.reload()
+    expect(box.locator(".predict-yours")).to_contain_text("Between 1 and 5")
+    box.get_by_role("button", name="Change it").click()
+    expect(box.get_by_label("Between 1 and 5")).to_be_checked()
+
+
+def test_a_number_is_predicted_with_the_keyboard(page: Page, url: str, no_model: None) -> None:
+    opened(page, url)
+    box = page.locator(".predict-box:visible").nth(1)
+    expect(box.locator("output")).to_have_text("?")
+    box.get_by_role("slider").press("ArrowRight")
+    expect(box.locator("output")).to_have_text("55 %")
+    box.get_by_role("button", name="Commit").click()
+    expect(box.locator(".predict-yours")).to_contain_text("55 %")
+
+
+@pytest.mark.parametrize(
+    ("query", "prompt", "tokens"),
+    [("tokens=40&prompt=hello+world", "hello world", "40"), ("tokens=9999", "The capital of France is", "24"),
+     ("tokens=x&drafter=evil", "The capital of France is", "24"), ("prompt=%3Cimg+src%3Dx%3E", "<img src=x>", "24")],
+)  # fmt: skip
+def test_a_link_sets_what_it_may_set(
+    page: Page, url: str, no_model: None, query: str, prompt: str, tokens: str
+) -> None:
+    opened(page, f"{url}/?lesson=sample&{query}")
+    expect(page.get_by_label("Prompt")).to_have_value(prompt)
+    expect(page.get_by_label("number input for Tokens")).to_have_value(tokens)
+
+
+def test_a_copied_link_holds_what_differs(page: Page, url: str, no_model: None) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    opened(page, url)
+    page.get_by_label("Prompt").fill("a & b")
+    page.get_by_role("button", name="Copy a link").click()
+    expect(page.locator("#toast")).to_have_text("Link copied")
+    assert page.evaluate("navigator.clipboard.readText()") == f"{url}/?lesson=sample&prompt=a+%26+b"
+
+
+def test_a_run_is_downloaded_and_opened_again(page: Page, url: str, no_model: None, tmp_path: Path) -> None:
+    bar = opened(page, url)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download this run").click()
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    page.locator("input[type=file]").set_input_files(path)
+    wait_for(lambda: player(page, "runId") != "recorded-sample")
+    expect(bar.locator(".transport-where")).to_have_text("step 85 of 85")
+
+
+def test_a_file_that_is_no_run_is_refused_with_a_sentence(page: Page, url: str, no_model: None, tmp_path: Path) -> None:
+    opened(page, url)
+    path = tmp_path / "junk.jsonl.gz"
+    path.write_bytes(b"junk")
+    page.locator("input[type=file]").set_input_files(path)
+    expect(page.get_by_text("This file is no run that can be opened here")).to_be_visible()
+    assert player(page, "runId") == "recorded-sample"
+
+
+# ---- layout -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/", "/zh/", "/memory/"])
+def test_a_phone_shows_the_page_without_sideways_scrolling(phone: Page, url: str, no_model: None, path: str) -> None:
+    phone.goto(f"{url}{path}", wait_until="commit")
+    expect(phone.locator(".transport-bar:visible")).to_be_visible()
+    assert overflow(phone) == 0
+
+
+def test_focus_is_visible_and_the_skip_link_comes_first(page: Page, url: str, no_model: None) -> None:
+    opened(page, url)
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip-link")).to_be_focused()
+    page.keyboard.press("Tab")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+
+
+def test_code_formulas_and_interview_answers_are_on_the_page(page: Page, url: str, no_model: None) -> None:
+    opened(page, url)
+    expect(page.locator(".derivation .katex-display")).to_have_count(2)
+    page.get_by_role("button", name="BlockPool.append").click()
+    expect(page.locator(".code-view:visible")).to_contain_text("def append")
+    page.get_by_role("button", name="In thirty seconds").click()
+    expect(page.get_by_text("Yes, by rejection sampling.")).to_be_visible()
+    expect(page.locator("table.figures")).to_contain_text("a<b")
