@@ -110,19 +110,20 @@ export function momentsOf(events, marks) {
   for (const mark of marks) {
     const step = events.slice(start, mark.cursor);
     start = mark.cursor;
-    const kind = MOMENTS.find((name) => step.some((event) => isMoment(event, name)));
-    if (!kind) continue;
-    const count = step.filter((event) => isMoment(event, kind)).length;
-    moments.push({ cursor: mark.cursor, step: mark.step, kind, count });
+    const kind = Object.keys(MOMENTS).find((name) => step.some(MOMENTS[name]));
+    if (kind) moments.push({ cursor: mark.cursor, step: mark.step, kind, count: step.filter(MOMENTS[kind]).length });
   }
   return moments;
 }
 
-const MOMENTS = ["BlockCopied", "BlockHit", "Fork", "BlockShared", "Finished", "BlockEvicted"];
-
-function isMoment(event, name) {
-  return name === "Fork" ? event.type === "Submitted" && event.parent !== "" : event.type === name;
-}
+const MOMENTS = {
+  copied: (event) => event.type === "BlockCopied",
+  hit: (event) => event.type === "BlockHit",
+  fork: (event) => event.type === "Submitted" && event.parent !== "",
+  shared: (event) => event.type === "BlockShared",
+  finished: (event) => event.type === "Finished",
+  evicted: (event) => event.type === "BlockEvicted",
+};
 
 function clamp(value, largest) {
   return Math.max(0, Math.min(largest, value));

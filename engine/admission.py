@@ -3,6 +3,7 @@
 Knows nothing of who else is running.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Ids
 
@@ -42,10 +43,14 @@ class Admission:
         self._draft: tuple[Model, KVCache] | None = None
 
     def admit(self, request: Request) -> Sequence:
-        """The sequence of a request that may enter. Raises EngineError naming what is wrong."""
+        """The sequence of a request that may enter, its parallel samples as children. Raises EngineError."""
+        _check_types(request)
         token_ids = prompt_ids(request, self._tokenizer, self._model.config)
         sequence = self.new_sequence(request.id, request, request.params, token_ids)
         _check_size(request, len(token_ids), sequence.max_new_tokens, self._config)
+        for index in range(1, request.n):
+            params = dataclasses.replace(request.params, seed=request.params.seed + index)
+            sequence.children.append(self.new_sequence(f"{request.id}.{index}", request, params, token_ids))
         return sequence
 
     def new_sequence(self, name: str, request: Request, params: SamplingParams, token_ids: Ids[int]) -> Sequence:
@@ -111,6 +116,19 @@ def prompt_ids(request: Request, tokenizer: Tokenizer, model: ModelConfig) -> li
         raise EngineError("empty_prompt", "the prompt is empty; write at least one character")
     _check_length(len(token_ids), model.context_length)
     return token_ids
+
+
+def _check_types(request: Request) -> None:
+    kinds = {"id": str, "params": SamplingParams, "drafter": str | None, "prompt_format": str, "cache_salt": str}
+    for name, kind in kinds.items():
+        value = getattr(request, name)
+        if not isinstance(value, kind):
+            wanted = getattr(kind, "__name__", str(kind))
+            sentence = f"{name} is {value!r:.80}; it must be of type {wanted}"
+            raise EngineError("bad_parameter", sentence, name=name, value=value)
+    if isinstance(request.prompt, bytes | bytearray) or not isinstance(request.prompt, Ids):
+        kind = type(request.prompt).__name__
+        raise EngineError("bad_prompt", f"the prompt must be a text or a list of token ids, not {kind}", kind=kind)
 
 
 def _check_size(request: Request, num_prompt: int, max_new_tokens: int, config: EngineConfig) -> None:

@@ -3,6 +3,7 @@
 Knows nothing of models or machines; reads no environment.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.errors import EngineError
@@ -37,18 +38,21 @@ class EngineConfig:
     watch: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "watch", frozenset(self.watch))
-        for name in ("block_size", "num_blocks", "max_batch_tokens", "max_running"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise EngineError("bad_config", f"{name} is {value!r}; it must be a whole number ≥ 1", name=name)
+        is_set = isinstance(self.watch, Iterable) and not isinstance(self.watch, str)
+        object.__setattr__(self, "watch", frozenset(self.watch if is_set else [self.watch]))
+        for name in ("block_size", "num_blocks", "max_batch_tokens", "max_running", "threads"):
+            value, smallest = getattr(self, name), 0 if name == "threads" else 1
+            if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
+                sentence = f"{name} is {value!r}; it must be a whole number ≥ {smallest}"
+                raise EngineError("bad_config", sentence, name=name)
         if self.dtype not in DTYPES:
             raise EngineError("bad_config", f"dtype is {self.dtype!r}; it must be one of {DTYPES}", name="dtype")
         if self.cache_dtype not in CACHE_DTYPES:
             sentence = f"cache_dtype is {self.cache_dtype!r}; it must be one of {CACHE_DTYPES}"
             raise EngineError("bad_config", sentence, name="cache_dtype")
         if not self.watch <= WATCHES:
-            raise EngineError("bad_config", f"watch is {sorted(self.watch)}; known: {sorted(WATCHES)}", name="watch")
+            sentence = f"watch is {sorted(map(str, self.watch))}; known: {sorted(WATCHES)}"
+            raise EngineError("bad_config", sentence, name="watch")
 
     @property
     def resolved_cache_dtype(self) -> str:

@@ -5,6 +5,7 @@ into tokens. The clock covers these three; what is reported is put into words af
 """
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Ids
@@ -17,6 +18,7 @@ from engine.batch import Batch, Part
 from engine.blocks import BlockPool
 from engine.config import EngineConfig
 from engine.drafters import Drafter
+from engine.drafters.drafter import NOTHING
 from engine.errors import EngineError, OutOfBlocks
 from engine.events import Admitted, Event, Finished, Sampled
 from engine.model import Model
@@ -53,24 +55,27 @@ class Engine:
         self.pool = BlockPool(config.num_blocks, config.block_size, config.prefix_caching, self._reporter.add)
         self._scheduler = Scheduler(self.pool, config.max_batch_tokens, config.max_running)
         self._sequences: dict[str, Sequence] = {}
+        self._promised: set[str] = set()  # names of parallel samples that wait for their prompt
         self._admission = Admission(config, self.tokenizer, self.model, self.cache, dict(extra_drafters or {}))
 
     # ---- requests -----------------------------------------------------------------------------------------------
 
     def add(self, request: Request) -> str:
         """Queues a request and returns its id. Raises EngineError with what is wrong; then nothing has changed."""
-        if request.id in self._sequences:
-            raise EngineError("duplicate_id", f"request {request.id!r} is running already", id=request.id)
         sequence = self._admission.admit(request)
+        for item in (sequence, *sequence.children):
+            if self._is_taken(item.id):
+                raise EngineError("duplicate_id", f"request {item.id!r} is running already", id=item.id)
         self._enter(sequence)
         if sequence.max_new_tokens == 0:
-            self._finish(sequence, "length")
-            return sequence.id
-        for index in range(1, request.n):
-            params = dataclasses.replace(request.params, seed=request.params.seed + index)
-            sample = self._admission.new_sequence(f"{request.id}.{index}", request, params, sequence.token_ids)
-            sequence.children.append(sample)
-        self._scheduler.add(sequence)
+            samples, sequence.children = sequence.children, []
+            for sample in samples:
+                self._enter(sample, sequence)
+            for item in (sequence, *samples):
+                self._finish(item, "length")
+        else:
+            self._promised.update(sample.id for sample in sequence.children)
+            self._scheduler.add(sequence)
         return sequence.id
 
     def abort(self, request_id: str) -> bool:
@@ -89,13 +94,15 @@ class Engine:
         parent = self._sequences.get(request_id)
         if parent is None or request_id not in self.pool or parent.is_prefilling:
             raise EngineError("not_running", f"request {request_id!r} is not generating", id=request_id)
-        if not parent.num_prompt < at <= len(parent):
-            sentence = f"a fork keeps {parent.num_prompt + 1} to {len(parent)} tokens, not {at}"
+        if isinstance(at, bool) or not isinstance(at, int) or not parent.num_prompt < at <= len(parent):
+            sentence = f"a fork keeps {parent.num_prompt + 1} to {len(parent)} tokens, not {at!r}"
             raise EngineError("bad_fork", sentence, at=at, smallest=parent.num_prompt + 1, largest=len(parent))
-        parent.num_forks += 1
-        params = dataclasses.replace(parent.params, seed=parent.params.seed + parent.num_forks)
-        name = f"{request_id}/{parent.num_forks}"
+        numbers = itertools.count(parent.num_forks + 1)
+        number = next(number for number in numbers if not self._is_taken(f"{request_id}/{number}"))
+        params = dataclasses.replace(parent.params, seed=parent.params.seed + number)
+        name = f"{request_id}/{number}"
         child = self._admission.new_sequence(name, parent.request, params, parent.token_ids[: parent.num_prompt])
+        parent.num_forks = number
         child.token_ids = parent.token_ids[:at]
         child.writer.write(child.token_ids[child.num_prompt :])
         self._enter(child, parent)
@@ -129,7 +136,8 @@ class Engine:
     def run(self, requests: Ids[Request]) -> Iterator[Event]:
         """Adds the requests and yields events until all of them, samples and forks included, have ended.
 
-        Closing the iterator aborts what is still running. Raises EngineError as `add` does, and then runs none.
+        Closing the iterator aborts what is still running; an idle engine then forgets the events that nobody read.
+        Raises EngineError as `add` does, and then runs none.
         """
         ids: list[str] = []
         try:
@@ -142,6 +150,8 @@ class Engine:
         finally:
             for sequence in [item for item in self._sequences.values() if item.request.id in ids]:
                 self.abort(sequence.id)
+            if self.is_idle:
+                self._reporter.take()
 
     def generate(
         self, prompt: str | Ids[int], params: SamplingParams | None = None, drafter: str | None = None
@@ -149,8 +159,8 @@ class Engine:
         """Runs one request to its end."""
         request = Request(prompt, params or SamplingParams(), drafter)
         events = [event for event in self.run([request]) if isinstance(event, Sampled | Finished)]
-        token_ids = tuple(event.token_id for event in events[:-1])
-        end = events[-1]
+        *sampled, end = [event for event in events if event.request_id == request.id]
+        token_ids = tuple(event.token_id for event in sampled)
         return Completion(request.id, token_ids, end.text, end.finish_reason, end.message)
 
     def step(self, only: str | None = None) -> list[Event]:
@@ -179,7 +189,8 @@ class Engine:
     def _prepare(self, work: Work) -> Round | None:
         """The rows of one sequence: a piece of its prompt, or its last token and what the drafter adds.
 
-        None when a tree has more nodes than there are slots left: then the sequence waits for another step.
+        None when a tree has more nodes than there are slots left: then the sequence waits for another step, or takes
+        this one without drafts when there is nobody to wait for.
         """
         sequence = work.sequence
         if work.is_prompt:
@@ -191,7 +202,10 @@ class Engine:
         try:
             self._draft_and_take_slots(item, work.num_rows - 1)
         except OutOfBlocks:
-            return None
+            if len(self._scheduler.running) > 1:
+                return None
+            item.proposal = NOTHING
+            self._take_slots(sequence, 1)
         sequence.round += 1
         rows = [sequence.token_ids[-1], *item.proposal.token_ids]
         parents = None if item.proposal.parents is None else tree.with_root(item.proposal.parents)
@@ -241,6 +255,7 @@ class Engine:
     def _sample_prompt(self, item: Round) -> list[Round]:
         """The parallel samples of a prompt that is now computed: each shares its blocks and will draw its own token."""
         children, item.sequence.children = item.sequence.children, []
+        self._promised.difference_update(child.id for child in children)
         for child in children:
             self._enter(child, item.sequence)
             self._share(item.sequence, child)
@@ -249,10 +264,9 @@ class Engine:
     def _settle(self, item: Round) -> None:
         """Accepts, appends the tokens, and keeps of the cache what the accepted path wrote."""
         sequence = item.sequence
-        try:
-            item.outcome = decide(item.logits, sequence, item.proposal)
-        except EngineError as error:
-            item.error = error
+        if item.error is None:
+            self._verify(item)
+        if item.error is not None:
             return
         if item.proposal.parents is not None:
             source, target = tree.moves((0, *(node + 1 for node in item.outcome.path)))
@@ -263,6 +277,17 @@ class Engine:
         self.pool.truncate(sequence.id, sequence.num_cached)
         if sequence.drafter is not None:
             sequence.drafter.update(sequence, len(item.proposal.token_ids), len(item.outcome.path))
+
+    def _verify(self, item: Round) -> None:
+        """Decides. A row without a law may follow a draft that the target would refuse, so drafts are dropped first."""
+        try:
+            item.outcome = decide(item.logits, item.sequence, item.proposal)
+        except EngineError as error:
+            if not item.proposal.token_ids:
+                item.error = error
+                return
+            item.proposal, item.logits = NOTHING, item.logits[:1]
+            self._verify(item)
 
     def _commit(self, sequence: Sequence) -> None:
         self.pool.commit(sequence.id, sequence.token_ids, sequence.num_own_cached, sequence.extra_keys)
@@ -286,6 +311,7 @@ class Engine:
 
     def _finish(self, sequence: Sequence, reason: str, message: str = "") -> None:
         del self._sequences[sequence.id]
+        self._promised.difference_update(child.id for child in sequence.children)
         if sequence.id in self.pool:
             self.pool.free(sequence.id)
         self._scheduler.remove(sequence)
@@ -298,6 +324,9 @@ class Engine:
             message=message,
             num_tokens=sequence.num_output,
         )
+
+    def _is_taken(self, name: str) -> bool:
+        return name in self._sequences or name in self._promised
 
     def _enter(self, sequence: Sequence, parent: Sequence | None = None) -> None:
         self._sequences[sequence.id] = sequence

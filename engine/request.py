@@ -4,8 +4,7 @@ Knows nothing of the model: lengths against the context window are checked by th
 """
 
 import itertools
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 
 from engine.errors import EngineError
@@ -55,7 +54,8 @@ class SamplingParams:
         for item in fields(self):
             if item.name in _RANGES:
                 _check_range(item.name, getattr(self, item.name))
-        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+        is_several = isinstance(self.stop, Iterable) and not isinstance(self.stop, str)
+        stop = tuple(self.stop) if is_several else (self.stop,)
         if not all(isinstance(text, str) and text for text in stop):
             raise EngineError("bad_parameter", f"stop is {self.stop!r}; it must be non-empty strings", name="stop")
         object.__setattr__(self, "stop", stop)
@@ -82,7 +82,7 @@ def _check_range(name: str, value: object) -> None:
     if value is None and name == "draft_temperature":
         return
     is_number = isinstance(value, int) if is_whole else isinstance(value, int | float)
-    if isinstance(value, bool) or not is_number or not math.isfinite(value) or not smallest <= value <= largest:
+    if isinstance(value, bool) or not is_number or not smallest <= value <= largest:  # NaN is in no range
         kind = "a whole number" if is_whole else "a number"
         sentence = f"{name} is {value!r}; it must be {kind} from {smallest} to {largest}"
         raise EngineError("bad_parameter", sentence, name=name, value=value, smallest=smallest, largest=largest)

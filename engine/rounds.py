@@ -36,5 +36,8 @@ class Round:
         return len(self.part.token_ids) if self.part.num_logits < 0 else self.part.num_logits
 
     def draft(self, num_tokens: int, table: Ids[int]) -> None:
-        """Asks the drafter for up to `num_tokens` tokens."""
-        self.proposal = self.sequence.drafter.propose(self.sequence, num_tokens, table)
+        """Asks the drafter for up to `num_tokens` tokens. A drafter that fails (NaN) ends its own request only."""
+        try:
+            self.proposal = self.sequence.drafter.propose(self.sequence, num_tokens, table)
+        except EngineError as error:
+            self.error = error

@@ -29,26 +29,30 @@ static int64_t num_visible(const Attention *job, int64_t row) {
     return prefix_of(job, row) + count;
 }
 
-static int64_t slot_of(const Attention *job, int64_t row, int64_t number) {
-    int64_t prefix = prefix_of(job, row);
-    if (number >= prefix) return job->extra[row * job->num_extra + number - prefix];
+/* Slots of numbers begin … end − 1 of `row`. */
+static void find_slots(const Attention *job, int64_t row, int64_t begin, int64_t end, int64_t *slots) {
     const int32_t *table = job->tables + (job->sequence ? job->sequence[row] : 0) * job->max_blocks;
-    return (int64_t)table[number / job->block_size] * job->block_size + number % job->block_size;
+    const int32_t *extra = job->extra + row * job->num_extra;
+    int64_t prefix = prefix_of(job, row), block = begin / job->block_size, inside = begin % job->block_size;
+    for (int64_t number = begin; number < end; number++) {
+        *slots++ = number < prefix ? table[block] * job->block_size + inside : extra[number - prefix];
+        if (++inside == job->block_size) inside = 0, block++;
+    }
 }
 
 /* ---- a tile of keys and values, widened ---- */
 
-INLINE v8 load_head(const int kind, const char *head, int64_t c, int64_t d) {
-    uint16_t halves[8] = {0};
-    float floats[8] = {0};
-    if (kind == FLOAT32) {
-        if (c + 8 <= d) return load((const float *)head + c);
-        memcpy(floats, (const float *)head + c, (size_t)(d - c) * 4);
-        return load(floats);
-    }
-    const uint16_t *from = (const uint16_t *)head + c;
-    if (c + 8 > d) from = memcpy(halves, from, (size_t)(d - c) * 2);
-    return kind == FLOAT16 ? load_half(from) : load_bfloat(from);
+INLINE v8 load_stored(const int kind, const char *head, int64_t c) {
+    if (kind == FLOAT32) return load((const float *)head + c);
+    return kind == FLOAT16 ? load_half((const uint16_t *)head + c) : load_bfloat((const uint16_t *)head + c);
+}
+
+/* The last d − c < 8 numbers of a head, then zeros. */
+INLINE v8 load_rest(const int kind, const char *head, int64_t c, int64_t d) {
+    char rest[32] = {0};
+    const int64_t size = kind == FLOAT32 ? 4 : 2;
+    memcpy(rest, head + c * size, (size_t)((d - c) * size));
+    return load_stored(kind, rest, 0);
 }
 
 INLINE void transpose(v8 *a) {
@@ -78,27 +82,55 @@ INLINE void transpose(v8 *a) {
 #endif
 }
 
+/* Asks for the tile at `first` ahead of its use: its lines lie scattered, so the hardware cannot guess them. */
+static void fetch_tile(const Attention *job, int64_t row, int64_t kv_head, int64_t first, int64_t visible) {
+    const int64_t bytes = job->d * (job->kind == FLOAT32 ? 4 : 2), end = first + TILE < visible ? first + TILE : visible;
+    int64_t slots[TILE];
+    find_slots(job, row, first, end, slots);
+    for (int64_t j = 0; j < end - first; j++) {
+        int64_t at = (slots[j] * job->kv_heads + kv_head) * bytes;
+        for (int64_t i = 0; i < bytes; i += LINE) {
+            __builtin_prefetch((const char *)job->keys + at + i, 0, 2);
+            __builtin_prefetch((const char *)job->values + at + i, 0, 2);
+        }
+    }
+}
+
+/* Eight tokens' heads, turned: vector c of `keys` gets their c-th numbers. */
+INLINE void turn(const int kind, const char *const *tokens, int64_t d, float *keys) {
+    v8 square[8];
+    int64_t c = 0;
+    for (; c + 8 <= d; c += 8) {
+        UNROLL for (int i = 0; i < 8; i++) square[i] = load_stored(kind, tokens[i], c);
+        transpose(square);
+        UNROLL for (int i = 0; i < 8; i++) store(keys + (c + i) * TILE, square[i]);
+    }
+    if (c == d) return;
+    for (int i = 0; i < 8; i++) square[i] = load_rest(kind, tokens[i], c, d);
+    transpose(square);
+    for (int64_t i = 0; i < d - c; i++) store(keys + (c + i) * TILE, square[i]);
+}
+
 /* Numbers first + begin … first + end − 1 of `row`. No other slot is read, so garbage there cannot matter. */
 INLINE void load_tile(const int kind, const Attention *job, Scratch *scratch, int64_t row, int64_t kv_head,
                       int64_t first, int64_t begin, int64_t end) {
     const int64_t d = job->d, padded = (d + 7) / 8 * 8, size = kind == FLOAT32 ? 4 : 2;
     const char *keys[TILE];
+    int64_t slots[TILE];
+    find_slots(job, row, first + begin, first + end, slots + begin);
     for (int64_t j = begin; j < end; j++) {
-        int64_t at = (slot_of(job, row, first + j) * job->kv_heads + kv_head) * d * size;
+        const int64_t at = (slots[j] * job->kv_heads + kv_head) * d * size;
+        const char *value = (const char *)job->values + at;
+        float *to = scratch->values + j * padded;
+        int64_t c = 0;
         keys[j] = (const char *)job->keys + at;
-        for (int64_t c = 0; c < padded; c += 8)
-            store(scratch->values + j * padded + c, load_head(kind, (const char *)job->values + at, c, d));
+        for (; c + 8 <= d; c += 8) store(to + c, load_stored(kind, value, c));
+        if (c < d) store(to + c, load_rest(kind, value, c, d));
     }
-    for (int64_t j = begin / 8 * 8; j < end; j += 8)
-        for (int64_t c = 0; c < padded; c += 8) {
-            v8 square[8]; /* lanes outside begin … end repeat a visible token; their scores are thrown away */
-            for (int64_t i = 0; i < 8; i++) {
-                int64_t token = j + i < begin ? begin : j + i < end ? j + i : end - 1;
-                square[i] = load_head(kind, keys[token], c, d);
-            }
-            transpose(square);
-            for (int64_t i = 0; i < 8; i++) store(scratch->keys + (c + i) * TILE + j, square[i]);
-        }
+    /* lanes before and after repeat a visible token; their scores are thrown away */
+    for (int64_t j = begin / 8 * 8; j < begin; j++) keys[j] = keys[begin];
+    for (int64_t j = end; j % 8; j++) keys[j] = keys[end - 1];
+    for (int64_t j = begin / 8 * 8; j < end; j += 8) turn(kind, keys + j, d, scratch->keys + j);
 }
 
 /* ---- one query meets one tile ---- */
@@ -209,17 +241,19 @@ static void attend_tile(const Attention *job, Scratch *scratch, const Unit *unit
 
 static void attend(const Attention *job, Scratch *scratch, const Unit *unit) {
     const int64_t d = job->d, padded = (d + 7) / 8 * 8, group = job->heads / job->kv_heads;
-    int64_t last = 0, start = INT64_MAX, visible[MOST_QUERIES], lowest[MOST_QUERIES];
+    int64_t longest = 0, last = 0, start = INT64_MAX, visible[MOST_QUERIES], lowest[MOST_QUERIES];
     for (int64_t r = 0; r < unit->num_rows; r++) {
         visible[r] = num_visible(job, unit->row + r);
         lowest[r] = job->window && visible[r] > job->window ? visible[r] - job->window : 0;
-        last = visible[r] > last ? visible[r] : last;
+        if (visible[r] > last) last = visible[r], longest = r;
         start = lowest[r] < start ? lowest[r] : start;
     }
     for (int64_t i = 0; i < unit->end - unit->begin; i++) scratch->largest[i] = -INFINITY, scratch->total[i] = 0;
     memset(scratch->sums, 0, (size_t)((unit->end - unit->begin) * padded) * sizeof(float));
-    for (int64_t first = start / TILE * TILE; first < last; first += TILE)
+    for (int64_t first = start / TILE * TILE; first < last; first += TILE) {
+        fetch_tile(job, unit->row + longest, unit->kv_head, first + TILE, last);
         attend_tile(job, scratch, unit, first, lowest, visible);
+    }
     for (int64_t q = unit->begin; q < unit->end; q++) {
         int64_t row = unit->row + q % unit->num_rows, head = unit->kv_head * group + q / unit->num_rows;
         float *out = job->out + (row * job->heads + head) * d;

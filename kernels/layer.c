@@ -5,7 +5,7 @@
 #include "native.h"
 
 typedef struct {
-    const Matrix *qkv, *output, *gate_up, *down;
+    const Matrix *qkv, *output, *gate, *up, *down;
     const float *attention_norm, *mlp_norm, *qkv_bias, *query_norm, *key_norm;
     int64_t hidden, inner, heads, kv_heads, d, window;
     float eps, scale;
@@ -23,7 +23,7 @@ typedef struct {
     void *const *keys, *const *values;
     int64_t num_layers, rows, kind;
     float *x;                                                   /* (rows, hidden), in and out */
-    float *normed, *qkv, *queries, *attended, *gate_up, *inner; /* room for what lies between */
+    float *normed, *qkv, *queries, *attended, *gate, *up, *inner; /* room for what lies between */
 } Stack;
 
 static void attend_part(const Stack *stack, int64_t index, int thread, int num_threads) {
@@ -44,6 +44,19 @@ static void attend_part(const Stack *stack, int64_t index, int thread, int num_t
     wait_for_all(num_threads);
 }
 
+/* A thread makes the same columns of gate and up, so it can join them without waiting; inner is a multiple of 16. */
+static void feed_part(const Stack *stack, int64_t index, int thread, int num_threads) {
+    const Weights *w = stack->weights[index];
+    int64_t begin, end;
+    Linear gate = {w->gate, w->up, stack->normed, 0, 0, stack->gate, stack->rows};
+    linear_part(&gate, thread, num_threads);
+    Linear up = {w->up, w->down, stack->normed, 0, 0, stack->up, stack->rows};
+    linear_part(&up, thread, num_threads);
+    Swiglu swiglu = {stack->gate, stack->up, stack->inner, stack->rows, w->inner, w->inner};
+    share(num_panels(w->gate), thread, num_threads, &begin, &end);
+    swiglu_columns(&swiglu, begin * PANEL, end * PANEL);
+}
+
 static void layer_part(const Stack *stack, int64_t index, int thread, int num_threads) {
     const Weights *w = stack->weights[index];
     const Matrix *following = index + 1 < stack->num_layers ? stack->weights[index + 1]->qkv : 0;
@@ -55,17 +68,13 @@ static void layer_part(const Stack *stack, int64_t index, int thread, int num_th
     linear_part(&qkv, thread, num_threads);
     wait_for_all(num_threads);
     attend_part(stack, index, thread, num_threads);
-    Linear output = {w->output, w->gate_up, stack->attended, 0, stack->x, stack->x, rows};
+    Linear output = {w->output, w->gate, stack->attended, 0, stack->x, stack->x, rows};
     linear_part(&output, thread, num_threads);
     wait_for_all(num_threads);
     norm.weight = w->mlp_norm;
     norm_part(&norm, thread, num_threads);
     wait_for_all(num_threads);
-    Linear gate_up = {w->gate_up, w->down, stack->normed, 0, 0, stack->gate_up, rows};
-    linear_part(&gate_up, thread, num_threads);
-    wait_for_all(num_threads);
-    Swiglu swiglu = {stack->gate_up, stack->inner, rows, w->inner};
-    swiglu_part(&swiglu, thread, num_threads);
+    feed_part(stack, index, thread, num_threads);
     wait_for_all(num_threads);
     Linear down = {w->down, following, stack->inner, 0, stack->x, stack->x, rows};
     linear_part(&down, thread, num_threads);

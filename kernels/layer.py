@@ -12,15 +12,18 @@ import torch
 from torch import Tensor
 
 from kernels import build, linear, paged_attention, rms_norm, rope, swiglu
-from kernels.linear import Packed
+from kernels.linear import PANEL, Matrix, Packed
 from kernels.paged_attention import Attention
 from kernels.rope import CACHE_KINDS, MOST_DIM, Angles
+
+
+ROOMS = ("normed", "qkv", "queries", "attended", "gate", "up", "inner")  # what lies between, in the order of layer.c
 
 
 class Weights(ctypes.Structure):
     """Weights of layer.c."""
 
-    _fields_ = [(name, ctypes.c_void_p) for name in ("qkv", "output", "gate_up", "down")]
+    _fields_ = [(name, ctypes.c_void_p) for name in ("qkv", "output", "gate", "up", "down")]
     _fields_ += [(name, ctypes.c_void_p) for name in ("attention_norm", "mlp_norm")]
     _fields_ += [(name, ctypes.c_void_p) for name in ("qkv_bias", "query_norm", "key_norm")]
     _fields_ += [(name, ctypes.c_int64) for name in ("hidden", "inner", "heads", "kv_heads", "d", "window")]
@@ -38,7 +41,7 @@ class Stack(ctypes.Structure):
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("weights", "places", "keys", "values")]
     _fields_ += [(name, ctypes.c_int64) for name in ("num_layers", "rows", "kind")]
-    _fields_ += [(name, ctypes.c_void_p) for name in ("x", "normed", "qkv", "queries", "attended", "gate_up", "inner")]
+    _fields_ += [(name, ctypes.c_void_p) for name in ("x", *ROOMS)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,16 +62,20 @@ class LayerWeights:
     gate_up: Packed
     down: Packed
     window: int = 0
+    halves: tuple[Matrix, Matrix] | None = field(init=False, repr=False)  # gate and up, as the native code sees them
     record: Weights | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         matrices = (self.qkv, self.output, self.gate_up, self.down)
         vectors = (self.attention_norm, self.mlp_norm, self.qkv_bias, self.query_norm, self.key_norm)
         is_native = all(packed.matrix is not None for packed in matrices) and build.is_native(*vectors)
+        fits = self.head_dim <= MOST_DIM and self.head_dim % 2 == 0 and self.down.shape[1] % PANEL == 0
+        object.__setattr__(self, "halves", linear.halves(self.gate_up) if is_native and fits else None)
         object.__setattr__(self, "record", None)
-        if not is_native or self.head_dim > MOST_DIM or self.head_dim % 2:
+        if self.halves is None:
             return
-        pointers = [ctypes.addressof(packed.matrix) for packed in matrices]
+        used = (self.qkv.matrix, self.output.matrix, *self.halves, self.down.matrix)
+        pointers = [ctypes.addressof(matrix) for matrix in used]
         pointers += [None if vector is None else vector.data_ptr() for vector in vectors]
         sizes = (self.qkv.shape[1], self.down.shape[1], self.num_heads, self.num_kv_heads, self.head_dim, self.window)
         object.__setattr__(self, "record", Weights(*pointers, *sizes, self.eps, self.head_dim**-0.5))
@@ -128,7 +135,8 @@ def native(
     x = x.clone()
     first, num_rows = weights[0], len(x)
     queries = first.num_heads * first.head_dim
-    widths = (x.shape[1], first.qkv.shape[0], queries, queries, first.gate_up.shape[0], first.down.shape[1])
+    inner = first.down.shape[1]
+    widths = (x.shape[1], first.qkv.shape[0], queries, queries, inner, inner, inner)
     room = torch.empty(num_rows * sum(widths))
     pointers = (ctypes.c_void_p * len(weights))
     stack = Stack(num_layers=len(weights), rows=num_rows, kind=CACHE_KINDS[keys[0].dtype], x=x.data_ptr())
@@ -140,7 +148,7 @@ def native(
     ]
     stack.weights, stack.places, stack.keys, stack.values = map(ctypes.addressof, arrays)
     at = room.data_ptr()
-    for name, width in zip(("normed", "qkv", "queries", "attended", "gate_up", "inner"), widths, strict=True):
+    for name, width in zip(ROOMS, widths, strict=True):
         setattr(stack, name, at)
         at += 4 * num_rows * width
     build.function("layers", "pi")(ctypes.addressof(stack), torch.get_num_threads())

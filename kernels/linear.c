@@ -9,9 +9,8 @@
 #define THIN 24     /* up to here rows are multiplied straight from the stored type */
 
 
-#define PF (1)
+
 #define STREAMS 4   /* panels that are read or fetched side by side: one alone uses half of the memory's bandwidth */
-#define LINE 64     /* bytes that memory hands over at a time */
 
 INLINE v8 widen(const int kind, const char *w, const int half) {
     switch (kind) {
@@ -81,7 +80,7 @@ INLINE void tile(const int kind, const int rows, const int panels, const Linear 
     UNROLL for (int i = 0; i < 2 * rows * panels; i++) sums[i] = set(0);
     int64_t k = 0, offset = 0;
     for (; k + chunk <= in; k += chunk, offset += panels * LINE) {
-        UNROLL for (int i = 0; i < STREAMS * panels && PF; i++)
+        UNROLL for (int i = 0; i < STREAMS * panels; i++)
             __builtin_prefetch(ahead[i % STREAMS] + offset + i / STREAMS * LINE, 0, 2);
         for (int64_t i = 0; i < chunk; i++, w += size, x++) step(kind, rows, panels, w, x, in, sums);
     }
@@ -206,8 +205,6 @@ static void many_rows(const Linear *job, const Span *span) {
 }
 
 /* ---- one thread's share, and the whole ---- */
-
-static int64_t num_panels(const Matrix *matrix) { return (matrix->out + PANEL - 1) / PANEL; }
 
 void linear_part(const Linear *job, int thread, int num_threads) {
     Span span = {0};

@@ -70,6 +70,15 @@ def pack(weight: Tensor, dtype: str) -> Packed:
     return Packed(dtype, panels, scale, (num_out, num_in), matrix)
 
 
+def halves(packed: Packed) -> tuple[Matrix, Matrix]:
+    """Native records of the first and the second half of the outputs, which must be a multiple of 2 · PANEL."""
+    whole, half = packed.matrix, packed.shape[0] // 2
+    bytes_of_half = packed.data.element_size() * half * packed.shape[1]
+    second_scale = None if packed.scale is None else whole.scale + packed.scale.element_size() * half
+    first = Matrix(whole.data, whole.scale, half, whole.inputs, whole.kind)
+    return first, Matrix(whole.data + bytes_of_half, second_scale, half, whole.inputs, whole.kind)
+
+
 def unpack(packed: Packed, dtype: torch.dtype = torch.float32) -> Tensor:
     """The stored values as an (out, in) matrix."""
     data = packed.data

@@ -17,6 +17,7 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #define PANEL 16 /* outputs side by side in a packed weight matrix */
 #define MOST_DIM 256 /* of a head; kernels/paged_attention.py and kernels/rope.py check it */
+#define LINE 64 /* bytes that memory hands over at a time */
 #ifdef _WIN32
 #define EXPORT __declspec(dllexport)
 #else
@@ -212,6 +213,8 @@ typedef struct {
 
 void linear_part(const Linear *job, int thread, int num_threads);
 
+INLINE int64_t num_panels(const Matrix *matrix) { return (matrix->out + PANEL - 1) / PANEL; }
+
 typedef struct {
     const float *queries;           /* (rows, heads, d) */
     const void *keys, *values;      /* (slots, kv_heads, d) */
@@ -248,9 +251,10 @@ typedef struct {
 void rope_part(const Rope *job, int thread, int num_threads);
 
 typedef struct {
-    const float *gate_up; /* (rows, 2 · inner) */
-    float *y;             /* (rows, inner) */
-    int64_t rows, inner;
+    const float *gate, *up; /* (rows, inner), a row every `pitch` floats */
+    float *y;               /* (rows, inner) */
+    int64_t rows, inner, pitch;
 } Swiglu;
 
-void swiglu_part(const Swiglu *job, int thread, int num_threads);
+/* Columns begin … end − 1 of all rows. */
+void swiglu_columns(const Swiglu *job, int64_t begin, int64_t end);

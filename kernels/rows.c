@@ -97,25 +97,37 @@ EXPORT void rope(const Rope *job, int64_t num_threads) { in_parallel(rope_body, 
 
 /* ---- SwiGLU ---- */
 
-void swiglu_part(const Swiglu *job, int thread, int num_threads) {
-    const int64_t inner = job->inner, slices = (inner + 7) / 8;
-    int64_t begin, end;
-    share(job->rows * slices, thread, num_threads, &begin, &end);
-    for (int64_t item = begin; item < end; item++) {
-        int64_t row = item / slices, i = item % slices * 8, n = inner - i < 8 ? inner - i : 8;
-        const float *gate = job->gate_up + row * 2 * inner + i, *up = gate + inner;
-        float gates[8] = {0}, ups[8] = {0}, ys[8];
-        memcpy(gates, gate, (size_t)n * 4);
-        memcpy(ups, up, (size_t)n * 4);
-        v8 g = load(gates);
-        store(ys, g / (set(1) + exp8(-g)) * load(ups));
-        memcpy(job->y + row * inner + i, ys, (size_t)n * 4);
+void swiglu_columns(const Swiglu *job, int64_t begin, int64_t end) {
+    for (int64_t row = 0; row < job->rows; row++) {
+        const float *gate = job->gate + row * job->pitch, *up = job->up + row * job->pitch;
+        float *y = job->y + row * job->inner;
+        for (int64_t i = begin; i < end; i += 8) {
+            float gates[8] = {0}, ups[8] = {0};
+            int64_t n = end - i < 8 ? end - i : 8;
+            v8 g, u;
+            if (n == 8) {
+                g = load(gate + i), u = load(up + i);
+            } else {
+                memcpy(gates, gate + i, (size_t)n * sizeof *gates), g = load(gates);
+                memcpy(ups, up + i, (size_t)n * sizeof *ups), u = load(ups);
+            }
+            v8 product = g / (set(1) + exp8(-g)) * u;
+            if (n == 8)
+                store(y + i, product);
+            else
+                memcpy(y + i, &product, (size_t)n * sizeof *y);
+        }
     }
 }
 
-static void swiglu_body(void *job, int thread, int num_threads) { swiglu_part(job, thread, num_threads); }
+static void swiglu_body(void *pointer, int thread, int num_threads) {
+    const Swiglu *job = pointer;
+    int64_t begin, end;
+    share((job->inner + 7) / 8, thread, num_threads, &begin, &end);
+    swiglu_columns(job, 8 * begin, 8 * end < job->inner ? 8 * end : job->inner);
+}
 
 EXPORT void swiglu(const float *gate_up, float *y, int64_t rows, int64_t inner, int64_t num_threads) {
-    Swiglu job = {gate_up, y, rows, inner};
+    Swiglu job = {gate_up, gate_up + inner, y, rows, inner, 2 * inner};
     in_parallel(swiglu_body, &job, (int)num_threads);
 }

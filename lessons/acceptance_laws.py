@@ -147,6 +147,12 @@ def lumped(event: Inspected, rest: str) -> tuple[list[str], Law, Law]:
     return names, tuple(entry / sum(p) for entry in p), tuple(entry / sum(q) for entry in q)
 
 
+def overlap_bounds(event: Inspected) -> tuple[float, float]:
+    """The least and the most that p and q of a whole vocabulary can overlap, given their largest entries."""
+    listed = sum(map(min, event.p, event.q))
+    return listed, listed + max(0.0, min(1 - sum(event.p), 1 - sum(event.q)))
+
+
 def visible(piece: str) -> str:
     """A token's text with leading spaces and line ends to be seen, as the stages show it."""
     bare = piece.lstrip(" ")

@@ -11,13 +11,13 @@ import gradio as gr
 from engine import EngineError, Inspected, Request, SamplingParams
 from lessons import frame, live
 from lessons.acceptance_figures import alert, said
-from lessons.acceptance_laws import lumped
+from lessons.acceptance_laws import lumped, overlap_bounds
 from lessons.stage import Stage
 from lessons.typed_laws import write_law
 from lessons.words import Words
 
 PICTURE = "acceptance-picture"  # where the laws that were taken are shown
-PROMPT = "The capital of France is Paris, a city known for"
+PROMPT = "The old lighthouse keeper opened the door and saw"
 QUIET = {"show_progress": "hidden", "api_visibility": "private"}
 
 
@@ -57,7 +57,9 @@ def panel(t: Words, fields: Sequence[gr.components.Component]) -> None:
             return [gr.skip()] * 5 + [said(t, "model.gone")]
         names, p, q = lumped(found, t("model.rest"))
         link = f" <a href='#{PICTURE}'>{escape(t('model.show'))}</a></p>"
-        sentence = said(t, "model.taken", count=len(names)).removesuffix("</p>") + link
+        least, most = overlap_bounds(found)
+        values = {"count": len(names), "least": least, "most": most}
+        sentence = said(t, "model.taken", **values).removesuffix("</p>") + link
         return [write_law(p), write_law(q), 1, 1, tuple(names), sentence]
 
     button.click(run, inputs=[prompt, heat, bar], outputs=[bar, taken], **QUIET)

@@ -4,21 +4,35 @@ Knows nothing of how tokens are drafted or accepted: it hands requests to the en
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 import gradio as gr
 
-from engine import Engine, EngineError, Event, accept_chain, explain_speedup
+from engine import EngineError, accept_chain, explain_speedup
 from lessons import frame, live, plots
 from lessons import live_lab_figures as figures
 from lessons.live_lab_account import origin, race_account
 from lessons.live_lab_prompts import FIRST, PRESETS, preset
 from lessons.live_lab_proof import LINES
-from lessons.live_lab_race import Settings, race, raced, remarks, settings_of
+from lessons.live_lab_race import (
+    Settings,
+    demo,
+    demo_chinese,
+    demo_code,
+    demo_copy,
+    demo_lookup,
+    demo_repeat,
+    race,
+    recording,
+    remarks,
+    settings_of,
+)
 from lessons.stage import Stage, Widget
 from lessons.words import Words
+
+__all__ = ["build", "demo", "demo_chinese", "demo_code", "demo_copy", "demo_lookup", "demo_repeat"]
 
 DRAFTERS = ("layer_skip", "ngram", "early_exit")
 DRAFT_TEMPERATURES = ("same", "0", "0.3", "0.6", "0.8", "1", "1.5")
@@ -33,44 +47,6 @@ BREAKS = {  # what each button of "break it" changes
     "match": {"drafter": "layer_skip", "draft_length": 4, "temperature": 0.8, "rule": "sampler_match"},
 }
 QUIET = {"show_progress": "hidden", "api_visibility": "private"}
-
-# ---- recorded runs ------------------------------------------------------------------------------------------------
-
-
-def demo(engine: Engine) -> Iterator[Event]:
-    """The run that the page opens with."""
-    yield from raced(engine, settings_of(FIRST))
-
-
-def demo_copy(engine: Engine) -> Iterator[Event]:
-    """Facts copied out of the prompt: where looking up shines."""
-    yield from raced(engine, settings_of(preset("copy")))
-
-
-def demo_repeat(engine: Engine) -> Iterator[Event]:
-    """A paragraph to repeat: the most that looking up can give."""
-    yield from raced(engine, settings_of(preset("repeat")))
-
-
-def demo_code(engine: Engine) -> Iterator[Event]:
-    """A function to write again with a change."""
-    yield from raced(engine, settings_of(preset("code")))
-
-
-def demo_lookup(engine: Engine) -> Iterator[Event]:
-    """Open chat: little to look up, and little lost by trying."""
-    yield from raced(engine, settings_of(preset("lookup")))
-
-
-def demo_chinese(engine: Engine) -> Iterator[Event]:
-    """Chinese: characters made of several tokens."""
-    yield from raced(engine, settings_of(preset("chinese")))
-
-
-def recording(name: str) -> str:
-    """The id of a preset's recorded run."""
-    return live.replay("live_lab" if name == FIRST.name else f"live_lab.{name}")
-
 
 # ---- what is said about a run -------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ Knows nothing of runs and pages; the words of a line are the lesson's, under "de
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sympy import Expr, Limit, Sum, Symbol, factor, simplify, symbols
+from sympy import Expr, Limit, Sum, Symbol, cancel, symbols
 
 NUM_TOKENS, LENGTH, TAU = symbols("n K tau", positive=True)
 PLAIN, DRAFT, WIDE, REST = symbols("t_1 t_d t_w t_o", positive=True)  # seconds: plain step, one draft, wide pass, rest
@@ -30,7 +30,7 @@ class Line:
     @property
     def is_proved(self) -> bool:
         """Whether SymPy reduces the difference of every pair of sides to 0."""
-        return all(simplify(left.doit() - right.doit()) == 0 for left, right in self.sides())
+        return all(cancel(left.doit() - right.doit()) == 0 for left, right in self.sides())
 
 
 def _expected(length: int) -> list[tuple[Expr, Expr]]:
@@ -56,7 +56,7 @@ LINES = (
     Line(
         "break_even",
         r"S > 1 \iff \tau > Kc + v + o",
-        lambda: [(factor(SPEEDUP - 1), (TAU - LENGTH * COST - RATIO - OTHER) / (LENGTH * COST + RATIO + OTHER))],
+        lambda: [(SPEEDUP - 1, (TAU - LENGTH * COST - RATIO - OTHER) / (LENGTH * COST + RATIO + OTHER))],
     ),
     Line(
         "worst",

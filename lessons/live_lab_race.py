@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine import Engine, Event, Request, SamplingParams
-from lessons.live_lab_prompts import FIRST, Preset
+from lessons import live
+from lessons.live_lab_prompts import FIRST, Preset, preset
 from lessons.runs import Run
 from lessons.turns import Turns
 from lessons.words import Words
@@ -83,3 +84,38 @@ def raced(engine: Engine, settings: Settings) -> Iterator[Event]:
     while turns.step():
         pass
     yield from run.events
+
+
+def demo(engine: Engine) -> Iterator[Event]:
+    """The run that the page opens with."""
+    yield from raced(engine, settings_of(FIRST))
+
+
+def demo_copy(engine: Engine) -> Iterator[Event]:
+    """Facts copied out of the prompt: where looking up shines."""
+    yield from raced(engine, settings_of(preset("copy")))
+
+
+def demo_repeat(engine: Engine) -> Iterator[Event]:
+    """A paragraph to repeat: the most that looking up can give."""
+    yield from raced(engine, settings_of(preset("repeat")))
+
+
+def demo_code(engine: Engine) -> Iterator[Event]:
+    """A function to write again with a change."""
+    yield from raced(engine, settings_of(preset("code")))
+
+
+def demo_lookup(engine: Engine) -> Iterator[Event]:
+    """Open chat: little to look up, and little lost by trying."""
+    yield from raced(engine, settings_of(preset("lookup")))
+
+
+def demo_chinese(engine: Engine) -> Iterator[Event]:
+    """Chinese: characters made of several tokens."""
+    yield from raced(engine, settings_of(preset("chinese")))
+
+
+def recording(name: str) -> str:
+    """The id of a preset's recorded run."""
+    return live.replay("live_lab" if name == FIRST.name else f"live_lab.{name}")

@@ -25,6 +25,7 @@ class Bench:
     families: dict[str, str] = field(default_factory=dict)  # sequence → letter of the first tokens' owner
     counts: dict[str, int] = field(default_factory=dict)  # sequence → forks it has had
     num_opened: int = 0
+    step: int = 0
     refusal: OutOfBlocks | None = None
 
     @property
@@ -41,11 +42,14 @@ def play(operations: Sequence[Operation], num_blocks: int = NUM_BLOCKS, block_si
     """Does all operations on a fresh pool; one that is refused ends the play, and the pool is as before it."""
     bench = Bench(BlockPool(num_blocks, block_size))
     bench.pool = BlockPool(num_blocks, block_size, report=lambda kind, **fields: _report(bench, kind, **fields))
-    _report(bench, EngineStarted, model="", weights_sha256="", dtype="", cache_dtype="", device="", device_name="",
-            threads=0, block_size=block_size, num_blocks=num_blocks, context_length=0, recorded="", versions=())  # fmt: skip
-    for step, operation in enumerate(operations, start=1):
+    nothing = dict.fromkeys(
+        ("model", "weights_sha256", "dtype", "cache_dtype", "device", "device_name", "recorded"), ""
+    )
+    sizes = {"threads": 0, "block_size": block_size, "num_blocks": num_blocks, "context_length": 0, "versions": ()}
+    _report(bench, EngineStarted, **nothing, **sizes)
+    for bench.step, operation in enumerate(operations, start=1):
         try:
-            _do(bench, operation, step)
+            _do(bench, operation)
         except OutOfBlocks as refusal:
             bench.refusal = refusal
             break
@@ -60,23 +64,22 @@ def fill_up(operations: Sequence[Operation], num_tokens: int) -> list[Operation]
     return filled
 
 
-def _do(bench: Bench, operation: Operation, step: int) -> None:
+def _do(bench: Bench, operation: Operation) -> None:
     kind, name, num_tokens = operation
     if kind in ("new", "again"):
-        _open(bench, name if kind == "again" else "", num_tokens, step)
+        _open(bench, name if kind == "again" else "", num_tokens)
     elif name not in bench.pool:
         return
     elif kind == "append":
         bench.pool.append(name, num_tokens)
-        _written(bench, name, num_tokens, step)
+        _written(bench, name, num_tokens)
     elif kind == "fork":
-        _fork(bench, name, step)
+        _fork(bench, name)
     else:
         bench.pool.free(name)
-        _stamp(bench, step)
 
 
-def _open(bench: Bench, like: str, num_tokens: int, step: int) -> None:
+def _open(bench: Bench, like: str, num_tokens: int) -> None:
     """A new sequence; `like` names one whose first tokens it repeats."""
     name = LETTERS[bench.num_opened % len(LETTERS)]
     family = bench.families.get(like, name)
@@ -84,42 +87,52 @@ def _open(bench: Bench, like: str, num_tokens: int, step: int) -> None:
     bench.num_opened += 1
     bench.families[name] = family
     _submit(bench, name, _pieces(family, num_tokens))
-    _report(bench, Prefilled, request_id=name, start=num_reused, num_tokens=num_tokens - num_reused, num_reused=num_reused)
-    _commit(bench, name, step)
+    _report(
+        bench, Prefilled, request_id=name, start=num_reused, num_tokens=num_tokens - num_reused, num_reused=num_reused
+    )
+    _commit(bench, name)
 
 
-def _fork(bench: Bench, parent: str, step: int) -> None:
+def _fork(bench: Bench, parent: str) -> None:
     bench.counts[parent] = bench.counts.get(parent, 0) + 1
     child = f"{parent}/{bench.counts[parent]}"
     bench.families[child] = bench.families[parent]
     length = bench.pool.length(parent)
     bench.pool.fork(parent, child)
     _submit(bench, child, _pieces(bench.families[parent], length), parent, length)
-    _commit(bench, child, step)
+    _commit(bench, child)
 
 
-def _written(bench: Bench, name: str, num_tokens: int, step: int) -> None:
+def _written(bench: Bench, name: str, num_tokens: int) -> None:
     length, family = bench.pool.length(name), bench.families[name]
     for index in range(length - num_tokens, length):
         label = _pieces(family, length)[index]
-        _report(bench, Sampled, request_id=name, round=step, index=index, token_id=index, piece=label, label=label,
-                fate="target", p=1.0, p_model=None)  # fmt: skip
-    _commit(bench, name, step)
+        named = {"piece": label, "label": label, "fate": "target"}
+        _report(
+            bench, Sampled, request_id=name, round=bench.step, index=index, token_id=index, p=1.0, p_model=None, **named
+        )
+    _commit(bench, name)
 
 
-def _commit(bench: Bench, name: str, step: int) -> None:
+def _commit(bench: Bench, name: str) -> None:
     """All tokens count as computed; full blocks get their hash."""
     length = bench.pool.length(name)
     bench.pool.commit(name, _ids(bench.families[name], length), length, ())
-    _report(bench, RoundFinished, request_id=name, round=step, seconds_draft=0.0, seconds_forward=0.0, seconds_accept=0.0,
-            seconds_other=0.0, request_clock=0.0, num_cached=length, num_draft_cached=0)  # fmt: skip
-    _stamp(bench, step)
+    seconds = ("seconds_draft", "seconds_forward", "seconds_accept", "seconds_other", "request_clock")
+    bill = dict.fromkeys(seconds, 0.0) | {"round": bench.step, "num_cached": length, "num_draft_cached": 0}
+    _report(bench, RoundFinished, request_id=name, **bill)
 
 
 def _submit(bench: Bench, name: str, pieces: tuple[str, ...], parent: str = "", fork_at: int = 0) -> None:
-    _report(bench, Submitted, request_id=name, prompt_ids=tuple(range(len(pieces))), pieces=pieces, drafter="none",
-            draft_length=0, draft_temperature=None, temperature=0.0, top_p=1.0, top_k=0, min_p=0.0, rule="exact", seed=0,
-            max_new_tokens=0, parent=parent, fork_at=fork_at)  # fmt: skip
+    greedy = {"draft_temperature": None, "temperature": 0.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "rule": "exact"}
+    plain = {
+        "drafter": "none",
+        "draft_length": 0,
+        "seed": 0,
+        "max_new_tokens": 0,
+        "prompt_ids": tuple(range(len(pieces))),
+    }
+    _report(bench, Submitted, request_id=name, pieces=pieces, parent=parent, fork_at=fork_at, **greedy, **plain)
 
 
 def _ids(family: str, num_tokens: int) -> list[int]:
@@ -131,12 +144,4 @@ def _pieces(family: str, num_tokens: int) -> tuple[str, ...]:
 
 
 def _report(bench: Bench, kind: type[Event], **fields: object) -> None:
-    bench.events.append(kind(step=0, clock=0.0, **fields))
-
-
-def _stamp(bench: Bench, step: int) -> None:
-    """Gives the events of this operation their step: the events before it have theirs already."""
-    import dataclasses
-
-    first = next((at for at, event in enumerate(bench.events) if at and event.step == 0), len(bench.events))
-    bench.events[first:] = [dataclasses.replace(event, step=step) for event in bench.events[first:]]
+    bench.events.append(kind(step=bench.step, clock=0.0, **fields))

@@ -1,10 +1,11 @@
-"""What paging wastes, derived: each line carries the equalities that SymPy reduces to 0, or a claim tried on every case.
+"""What paging wastes, derived: a line carries equalities that SymPy reduces to 0, or a claim tried on every case.
 
 Knows nothing of runs and pages; the words of a line are the lesson's, under "derive.KEY".
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from sympy import Expr, Sum, ceiling, diff, floor, simplify, sqrt, symbols
 
@@ -40,6 +41,12 @@ class Line:
         return bool(pairs or self.claim) and proved and tried
 
 
+@cache
+def checked(line: Line) -> bool:
+    """`line.is_checked`, found out once."""
+    return line.is_checked
+
+
 def cases() -> list[tuple[int, int]]:
     """All block sizes up to 12 with every length up to three blocks."""
     return [(size, tokens) for size in range(1, LARGEST + 1) for tokens in range(1, 3 * size + 1)]
@@ -71,7 +78,8 @@ LINES = (
     Line(
         "sharing",
         r"\text{blocks} = \left\lfloor \tfrac{P}{B} \right\rfloor + n\left(\left\lceil \tfrac{L}{B} \right\rceil"
-        r" - \left\lfloor \tfrac{P}{B} \right\rfloor\right),\qquad \text{saved} = (n-1)\left\lfloor \tfrac{P}{B} \right\rfloor",
+        r" - \left\lfloor \tfrac{P}{B} \right\rfloor\right),\qquad"
+        r" \text{saved} = (n-1)\left\lfloor \tfrac{P}{B} \right\rfloor",
         lambda: [(SAMPLES * ceiling(TOKENS / SIZE) - TOGETHER, (SAMPLES - 1) * SHARED)],
     ),
 )

@@ -150,21 +150,29 @@ class Worker:
     def _do(self, engine: Engine, run: Run) -> None:
         turns = Turns(engine, run)
         try:
-            turns.start()
-            last_read = time.monotonic()
-            while turns.step():
-                self._answer(engine)
-                last_read = time.monotonic() if run.readers else last_read
-                if self._is_closing or (self._waiting and time.monotonic() - last_read > UNREAD_SECONDS):
-                    run.is_stopping = True
-            ending = "stopped" if run.is_stopping else "finished"
-        except EngineError as problem:
-            ending = problem.code
-        except Exception:  # a fault of ours: this run ends, the thread and the pages live on
-            log.exception("a run failed")
-            turns.abort()
-            ending = "engine_failed"
+            ending = self._drive(engine, turns, run)
+        except Exception as problem:  # this run ends; the thread, the pages and the next run go on
+            if not isinstance(problem, EngineError):
+                log.exception("a run failed")
+            ending = problem.code if isinstance(problem, EngineError) else "engine_failed"
+            self._clear(turns)
         with self._lock:
             self._current = None
             self._number()
         run.end(ending)
+
+    def _drive(self, engine: Engine, turns: Turns, run: Run) -> str:
+        turns.start()
+        last_read = time.monotonic()
+        while turns.step():
+            self._answer(engine)
+            last_read = time.monotonic() if run.readers else last_read
+            if self._is_closing or (self._waiting and time.monotonic() - last_read > UNREAD_SECONDS):
+                run.is_stopping = True
+        return "stopped" if run.is_stopping else "finished"
+
+    def _clear(self, turns: Turns) -> None:
+        try:
+            turns.abort()
+        except Exception:  # the engine is as broken as it was before
+            log.exception("a failed run could not be cleared away")

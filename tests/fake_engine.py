@@ -44,7 +44,7 @@ WORDS = (
 class FakeEngine:
     """Takes requests with a text prompt; a request with a drafter gets up to three tokens a round, others one."""
 
-    def __init__(self, seconds: float = 0.0, slow_to_load: float = 0.0, num_blocks: int = 64, block_size: int = 4):
+    def __init__(self, seconds: float = 0.0, slow_to_load: float = 0.0, num_blocks: int = 256, block_size: int = 4):
         time.sleep(slow_to_load)
         self._seconds = seconds
         self._num = {"step": 0}

@@ -153,6 +153,13 @@ def test_a_models_laws_become_at_most_eight_entries_that_sum_to_one_and_never_ov
     assert sum(map(min, lumped_p, lumped_q)) >= sum(map(min, p, q))
 
 
+def test_the_largest_entries_of_two_laws_bound_their_overlap_from_both_sides():
+    whole_p, whole_q = np.random.default_rng(4).dirichlet(np.ones(40) / 4, 2)
+    top = np.argsort(-np.maximum(whole_p, whole_q))[:12]
+    least, most = acceptance_laws.overlap_bounds(inspected(tuple(whole_p[top]), tuple(whole_q[top])))
+    assert least <= np.minimum(whole_p, whole_q).sum() <= most
+
+
 def test_a_law_that_is_one_hot_still_gives_two_entries():
     names, p, q = lumped(inspected((1.0, 0.0), (1.0, 0.0)), "others")
     assert len(names) == len(p) == len(q) == 2

@@ -7,7 +7,7 @@ from kernels import build, layer, linear, paged_attention, rms_norm, rope, swigl
 from kernels.layer import LayerWeights, Rows
 
 needs_compiler = pytest.mark.skipif(build.library() is None, reason="no C compiler")
-CONTEXT, BLOCK_SIZE, HIDDEN, INNER = 70, 8, 40, 52
+CONTEXT, BLOCK_SIZE, HIDDEN, INNER = 70, 8, 40, 48
 PLAIN = {"heads": 6, "kv_heads": 2, "d": 16}
 
 

@@ -166,7 +166,15 @@ def test_a_fault_of_the_engine_ends_one_run_only(engines: list[FakeEngine]) -> N
 
     whole, engines[0]._round = engines[0]._round, broken
     assert ended(live.run([request("one")])).ending == "engine_failed"
+    assert engines[0].is_idle
     engines[0]._round = whole
+    assert ended(live.run([request("two")])).ending == "finished"
+
+
+def test_a_run_that_fills_the_pool_is_cleared_away(engines: list[FakeEngine]) -> None:
+    many = [request(f"r{n}", 512) for n in range(4)]
+    assert ended(live.run(many)).ending == "out_of_blocks"
+    assert engines[0].stats() == {"blocks_free": 256, "blocks_used": 0, "running": 0}
     assert ended(live.run([request("two")])).ending == "finished"
 
 

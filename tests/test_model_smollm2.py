@@ -54,7 +54,7 @@ def greedy(model: Model, prompt_ids: list[int]) -> list[int]:
     return output
 
 
-@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("prompt", PROMPTS, ids=["capital", "sky", "code", "copy", "chinese"])
 def test_greedy_text_is_that_of_transformers_for_128_tokens(loaded, model, peer, prompt):
     prompt_ids = loaded.tokenizer.encode(prompt, allow_special=True)
     expected = peer.generate(torch.tensor([prompt_ids]), max_new_tokens=NUM_TOKENS, do_sample=False)

@@ -8,41 +8,13 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from engine.events import (
-    Admitted,
-    BlockFilled,
-    BlockFreed,
-    BlockTaken,
-    Drafted,
-    EngineStarted,
-    Event,
-    Finished,
-    Forwarded,
-    Inspected,
-    Prefilled,
-    RoundFinished,
-    Sampled,
-    Submitted,
-    Verified,
-)  # fmt: skip
+from toy_language import PIECES, Law, draft_law, draw, residual_of, target_law
+
+from engine import events as told
+from engine.events import Event
 
 BLOCK = 16
-SCRIPT_TEXT = (
-    "Light| from| the| sun| looks| white|,| but| it| is| a| mix| of| every| colour|.| When| it| enters| the| air|,"
-    "| it| meets| mole|cules| of| nit|rogen| and| oxy|gen|,| which| are| much| smaller| than| its| wavel|ength|.|"
-    "\n\n|They| send| a| little| of| it| off| in| all| directions|,| and| they| do| so| far| more| strongly| for|"
-    " short| waves| than| for| long| ones|:| as| the| fourth| power| of| the| freq|uency|.| So| blue| reaches| the|"
-    " eye| from| every| part| of| the| sky|,| while| red| goes| nearly| straight| on|.| At| sunset| the| path| is|"
-    " long|,| the| blue| is| gone|,| and| what| is| left| is| red|.|\n"
-)
-SCRIPT = tuple(SCRIPT_TEXT.split("|"))
-STRANGE = ("<b>", "</b>", "<img src=x onerror=alert(1)>", "&amp;", "⟨F0⟩", "⟨9F⟩", "\t", "\u202e", "天空", " 是", "蓝")
-FILLER = (" the", " a", " of", ",", ".", " and", " very", " light", " colour", " waves", " air", " is", " it", " so")
-PIECES = tuple(dict.fromkeys((*SCRIPT, *FILLER, *STRANGE)))
-IDS = {piece: index for index, piece in enumerate(PIECES)}
 PROMPT = ("<|im_start|>", "user", "\n", "Why", " is", " the", " sky", " blue", "?", "<|im_end|>", "\n")
-
-Law = dict[int, float]
 
 
 @dataclass
@@ -108,7 +80,7 @@ class Race:
 
     def started(self) -> Event:
         """What ran, and on what."""
-        return EngineStarted(
+        return told.EngineStarted(
             **self._now(), model="toy", weights_sha256="0" * 64, dtype="float16", cache_dtype="float16", device="cpu",
             device_name="a made-up machine", threads=2, block_size=BLOCK, num_blocks=512, context_length=8192,
             recorded="2026-11-30", versions=(("engine", "0.1.0"),),
@@ -117,7 +89,7 @@ class Race:
     def submitted(self, racer: Racer) -> Event:
         """The request as the engine would report it."""
         toy = self.toy
-        return Submitted(
+        return told.Submitted(
             **self._now(), request_id=racer.id, prompt_ids=tuple(range(900, 900 + len(PROMPT))), pieces=PROMPT,
             drafter=toy.drafter if racer.draft_length else "", draft_length=racer.draft_length,
             draft_temperature=0.0 if toy.is_point_mass else None, temperature=toy.temperature, top_p=1.0, top_k=0,
@@ -128,7 +100,7 @@ class Race:
         """The prompt, or one round; and the end, when it is reached."""
         self.step += 1
         if not racer.tokens:
-            yield Admitted(**self._now(), request_id=racer.id)
+            yield told.Admitted(**self._now(), request_id=racer.id)
             yield from self._resize(racer, len(PROMPT))
             yield from self._prefill(racer)
         else:
@@ -137,7 +109,7 @@ class Race:
             racer.is_done = True
             yield from self._resize(racer, 0)
             text = "".join(PIECES[token] for token in racer.tokens)
-            yield Finished(
+            yield told.Finished(
                 **self._now(), request_id=racer.id, text=text, finish_reason="length", message="",
                 num_tokens=len(racer.tokens),
             )  # fmt: skip
@@ -146,7 +118,7 @@ class Race:
 
     def _prefill(self, racer: Racer) -> Iterator[Event]:
         self._spend(racer, self.toy.costs.prefill)
-        yield Prefilled(**self._now(), request_id=racer.id, start=0, num_tokens=len(PROMPT), num_reused=0)
+        yield told.Prefilled(**self._now(), request_id=racer.id, start=0, num_tokens=len(PROMPT), num_reused=0)
         yield self._forwarded(racer, len(PROMPT), 0, self.toy.costs.prefill)
         yield from self._outcome(racer, [], [], self._target_law(racer.tokens))
         yield self._bill(racer, 0.0, self.toy.costs.prefill)
@@ -172,7 +144,7 @@ class Race:
         for _ in range(length):
             law = self._draft_law([*racer.tokens, *drafts])
             laws.append(law)
-            drafts.append(_draw(law, racer.coins))
+            drafts.append(draw(law, racer.coins))
         return drafts, laws
 
     def _verify(self, racer: Racer, drafts: list[int], draft_laws: list[Law]) -> Iterator[Event]:
@@ -190,7 +162,7 @@ class Race:
                 break
             num_accepted += 1
         is_rejected = num_accepted < len(drafts)
-        residual = _residual(laws[num_accepted], draft_laws[num_accepted]) if is_rejected else None
+        residual = residual_of(laws[num_accepted], draft_laws[num_accepted]) if is_rejected else None
         if drafts:
             yield self._verified(racer, drafts, laws, draft_laws, coins, verdicts)
         law = laws[num_accepted]
@@ -199,11 +171,11 @@ class Race:
     def _outcome(self, racer, accepted, draft_laws, law, residual=None, is_speculative=False, laws=None):
         """The tokens of the round, then the laws that they came from."""
         fate = "target" if not is_speculative else "bonus" if residual is None else "resampled"
-        token = _draw(residual or law, racer.coins)
+        token = draw(residual or law, racer.coins)
         laws = laws or [law]
         for depth, (new, kind) in enumerate([*((item, "accepted") for item in accepted), (token, fate)]):
             piece, p = PIECES[new], laws[depth].get(new, 0.0)
-            yield Sampled(
+            yield told.Sampled(
                 **self._now(), request_id=racer.id, round=racer.round, index=len(racer.tokens), token_id=new,
                 piece="" if piece.startswith("⟨") else piece, label=piece, fate=kind, p=p, p_model=p,
             )  # fmt: skip
@@ -220,26 +192,11 @@ class Race:
         return self.toy.temperature == 0
 
     def _target_law(self, prefix: list[int]) -> Law:
-        """Most of the mass on the script's next piece, the rest on ten others; both depend on the prefix."""
-        coins = random.Random(f"{self.toy.seed} {len(prefix)} {prefix[-1:]}")
-        wanted = IDS[SCRIPT[len(prefix) % len(SCRIPT)]]
-        sure = coins.choice((0.6, 0.8, 0.92, 0.97, 0.99))
-        if self._is_greedy:
-            return {wanted if coins.random() < 0.9 else IDS[coins.choice(FILLER)]: 1.0}
-        law = dict.fromkeys(coins.sample(range(len(PIECES)), 10), (1 - sure) / 10)
-        law[wanted] = law.get(wanted, 0.0) + sure
-        return law
+        return target_law(self.toy.seed, prefix, self._is_greedy)
 
     def _draft_law(self, prefix: list[int]) -> Law:
-        """A blend of the target's law and of fillers; one-hot where the draft is a point mass."""
-        coins = random.Random(f"draft {self.toy.seed} {len(prefix)}")
-        keep = min(1.0, self.toy.sharpness * (0.4 + coins.random()))
-        law = {token: keep * p for token, p in self._target_law(prefix).items()}
-        for piece in coins.sample(FILLER, 4):
-            law[IDS[piece]] = law.get(IDS[piece], 0.0) + (1 - keep) / 4
-        if self.toy.is_point_mass or self._is_greedy:
-            return {max(law, key=law.get): 1.0}
-        return law
+        is_one_hot = self.toy.is_point_mass or self._is_greedy
+        return draft_law(self.toy.seed, prefix, self._target_law(prefix), self.toy.sharpness, is_one_hot)
 
     # ---- records ------------------------------------------------------------------------------------------------
 
@@ -251,13 +208,13 @@ class Race:
         racer.clock += seconds
 
     def _forwarded(self, racer: Racer, prompt_rows: int, rows: int, seconds: float) -> Event:
-        return Forwarded(
+        return told.Forwarded(
             **self._now(), request_ids=(racer.id,), num_prompt_rows=prompt_rows, num_generated_rows=rows,
             seconds=seconds,
         )  # fmt: skip
 
     def _drafted(self, racer: Racer, drafts: list[int], laws: list[Law], seconds: float) -> Event:
-        return Drafted(
+        return told.Drafted(
             **self._now(), request_id=racer.id, round=racer.round, drafter=self.toy.drafter, token_ids=tuple(drafts),
             pieces=tuple(PIECES[token] for token in drafts), parents=tuple(range(-1, len(drafts) - 1)),
             q=tuple(law[token] for law, token in zip(laws, drafts, strict=True)),
@@ -266,7 +223,7 @@ class Race:
 
     def _verified(self, racer, drafts, laws, draft_laws, coins, verdicts) -> Event:
         p = tuple(law.get(token, 0.0) for law, token in zip(laws, drafts, strict=False))
-        return Verified(
+        return told.Verified(
             **self._now(), request_id=racer.id, round=racer.round, rule="greedy" if self._is_greedy else "exact",
             token_ids=tuple(drafts), p=p, p_model=p,
             q=tuple(law[token] for law, token in zip(draft_laws, drafts, strict=True)), u=tuple(coins),
@@ -276,7 +233,7 @@ class Race:
     def _inspected(self, racer: Racer, position: int, p: Law, q: Law, residual: Law) -> Event:
         tokens = tuple(sorted(p | q, key=lambda token: -max(p.get(token, 0.0), q.get(token, 0.0))))
         row = {name: tuple(law.get(token, 0.0) for token in tokens) for name, law in (("p", p), ("q", q))}
-        return Inspected(
+        return told.Inspected(
             **self._now(), request_id=racer.id, round=racer.round, position=position, token_ids=tokens,
             pieces=tuple(PIECES[token] for token in tokens), p_model=row["p"], p=row["p"], q=row["q"] if q else (),
             residual=tuple(residual.get(token, 0.0) for token in tokens) if residual else (),
@@ -286,7 +243,7 @@ class Race:
         accept, other = 0.0004, 0.0006
         self._spend(racer, accept + other)
         cached = len(PROMPT) + len(racer.tokens) - 1
-        return RoundFinished(
+        return told.RoundFinished(
             **self._now(), request_id=racer.id, round=racer.round, seconds_draft=draft, seconds_forward=forward,
             seconds_accept=accept, seconds_other=other, request_clock=racer.clock, num_cached=cached,
             num_draft_cached=max(0, cached - 1) if racer.draft_length else 0,
@@ -298,21 +255,11 @@ class Race:
             racer.table.append(self.next_block)
             self.next_block += 1
             index = len(racer.table) - 1
-            yield BlockTaken(**self._now(), request_id=racer.id, index=index, block=racer.table[-1])
+            yield told.BlockTaken(**self._now(), request_id=racer.id, index=index, block=racer.table[-1])
             if index:
-                yield BlockFilled(
+                yield told.BlockFilled(
                     **self._now(), request_id=racer.id, index=index - 1, block=racer.table[index - 1]
                 )  # fmt: skip
         while len(racer.table) > wanted:
             block, index = racer.table.pop(), len(racer.table)
-            yield BlockFreed(**self._now(), request_id=racer.id, index=index, block=block, ref_count=0)
-
-
-def _draw(law: Law, coins: random.Random) -> int:
-    return coins.choices(list(law), weights=list(law.values()))[0]
-
-
-def _residual(p: Law, q: Law) -> Law:
-    rest = {token: max(mass - q.get(token, 0.0), 0.0) for token, mass in p.items()}
-    total = sum(rest.values())
-    return {token: mass / total for token, mass in rest.items() if mass} if total else p
+            yield told.BlockFreed(**self._now(), request_id=racer.id, index=index, block=block, ref_count=0)

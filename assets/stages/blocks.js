@@ -66,7 +66,7 @@ function layout(element, words, on) {
     el("section", { class: "blocks-right" }, el("h4", { class: "blocks-title" }, words["grid.title"]), grid.node, keyOf(words), label)), text.node);
 
   function draw({ view, step, cursor, reader, settings, badge }) {
-    counts.replaceChildren(...countsOf(view, words), badge && el("span", { class: `badge badge-${badge}` }, words[`badge.${badge}`]));
+    counts.replaceChildren(...countsOf(view, words), badge && el("span", { class: `badge badge-${badge}` }, settings.badges?.[badge] ?? badge));
     label.textContent = labelOf(view, words);
     tables.draw(view, reader?.id);
     grid.draw(view, tagsOf(step));

@@ -27,11 +27,13 @@ export function mount(element, { words, player, language }) {
       [whole, numRead, source, shown] = [emptyState(), 0, player.runId, null];
       lanes.forEach((lane) => lane.clear());
     }
+    const hasGrown = numRead < events.length;
     for (; numRead < events.length; numRead += 1) {
       const event = events[numRead];
       apply(whole, event);
       if (event.type === "RoundFinished") lanes.find((lane) => lane.id === event.request_id)?.add(whole.requests[event.request_id], event, numRead + 1);
     }
+    if (hasGrown) lanes.forEach((lane) => lane.mark(choice.value, scroll));
   }
 
   function go(id, round) {

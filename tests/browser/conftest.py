@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # the helpers beside the 
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 OURS = ("127.0.0.1", "localhost", "")
 
-expect.set_options(timeout=20_000)  # machines that build are slow
+expect.set_options(timeout=40_000)  # machines that build are slow
 
 
 @pytest.fixture(scope="session")

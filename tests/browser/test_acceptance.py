@@ -55,8 +55,9 @@ def choose_example(page: Page, name: str, first_entry: str) -> None:
 
 def test_accepted_and_resampled_fill_every_column_up_to_p_and_no_further(lesson: Page) -> None:
     script = """columns => columns.map(column => {
-        const height = name => parseFloat(column.querySelector(name).style.height);
-        return height('.laws-kept') + height('.laws-missing') - parseFloat(column.querySelector('.laws-handle-p').style.bottom);
+        const style = name => column.querySelector(name).style;
+        const filled = parseFloat(style('.laws-kept').height) + parseFloat(style('.laws-missing').height);
+        return filled - parseFloat(style('.laws-handle-p').bottom);
     })"""
     assert lesson.locator(".laws-column").evaluate_all(script) == pytest.approx([0, 0, 0], abs=1e-6)
     expect(lesson.locator(".laws-sentence")).to_contain_text("Accepted .70 + resampled .30 = p")

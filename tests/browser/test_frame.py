@@ -325,7 +325,7 @@ def test_code_formulas_and_interview_answers_are_on_the_page(page: Page, url: st
     opened(page, url)
     expect(page.locator(".derivation .katex-display")).to_have_count(2)
     page.get_by_role("button", name="BlockPool.append").click()
-    expect(page.locator(".code-view:visible")).to_contain_text("def append")
+    expect(page.locator(".code-view.prose:visible")).to_contain_text("def append")
     page.get_by_role("button", name="In thirty seconds").click()
     expect(page.get_by_text("Yes, by rejection sampling.")).to_be_visible()
     expect(page.locator("table.figures")).to_contain_text("a<b")

@@ -1,0 +1,302 @@
+"""PagedAttention: the cache is cut into blocks, a table says where each block lies.
+
+Knows nothing of how the engine manages blocks: it sees events.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import gradio as gr
+
+from engine import BlockPool, Engine, EngineError, EngineStarted, Event
+from lessons import frame, live, paging_exhibits, paging_simulation, plots
+from lessons import paging_figures as figures
+from lessons import paging_pool as pool
+from lessons import paging_scenarios as scenarios
+from lessons.paging_proof import LINES, checked
+from lessons.paging_scenarios import FIRST, PRESETS, Settings
+from lessons.stage import Stage, Widget
+from lessons.words import Words
+
+QUIET = {"show_progress": "hidden", "api_visibility": "private"}
+LATEST = QUIET | {"trigger_mode": "always_last"}
+PAPER = "paging.paper"
+FIRST_OPERATIONS: tuple[pool.Operation, ...] = (("new", "", 6), ("fork", "A", 0), ("append", "A", 1), ("new", "", 9))
+BLOCK_SIZES = (1, 4, 16, 64, 256, 1024)
+
+# ---- recorded runs ------------------------------------------------------------------------------------------------
+
+
+def demo(engine: Engine) -> Iterator[Event]:
+    """The run that the page opens with: one prompt, four samples."""
+    yield from scenarios.recorded(engine, PRESETS["parallel"])
+
+
+def demo_fork(engine: Engine) -> Iterator[Event]:
+    """One request, forked in the middle of a block."""
+    yield from scenarios.recorded(engine, PRESETS["fork"], scenarios.FORKED_AT)
+
+
+def demo_prefix(engine: Engine) -> Iterator[Event]:
+    """Two prompts that begin alike, one after the other."""
+    yield from scenarios.recorded(engine, PRESETS["prefix"])
+
+
+def demo_paper(engine: Engine) -> Iterator[Event]:
+    """Figures 6-8 of the paper, in a pool of nine blocks of four slots."""
+    yield from scenarios.drive(scenarios.paper_engine(engine.config), scenarios.paper_requests())
+
+
+def recording(name: str) -> str:
+    """The id of a preset's recorded run."""
+    return live.replay("paging" if name == FIRST else f"paging.{name}")
+
+
+# ---- what is said about a run -------------------------------------------------------------------------------------
+
+
+def said(text: str, kind: str = "note") -> str:
+    """A remark as HTML; nothing for no text."""
+    role = "alert" if kind == "wrong" else "status"
+    return f"<p class='callout {kind}' role='{role}'>{escape(text)}</p>" if text else ""
+
+
+def reconciled(t: Words, run_id: str) -> str:
+    """The table of a run: predicted by the formulas against what the engine reported."""
+    facts = figures.facts_of(live.events(run_id))
+    if facts is None:
+        return said(t("reconcile.nothing"))
+    kind = "recorded" if run_id.startswith("recorded-") else "measured"
+    return f"<p class='prose-text size-note'>{origin(t, run_id, kind)}</p>" + frame.reconcile(
+        t, figures.run_rows(t, facts, kind)
+    )
+
+
+def origin(t: Words, run_id: str, kind: str) -> str:
+    """Where the numbers of a run come from, as a badge."""
+    started = next((event for event in live.events(run_id) if isinstance(event, EngineStarted)), None)
+    return frame.badge(t, kind, f"{started.device_name}, {started.recorded[:10]}" if started else "")
+
+
+def mix_table(t: Words, reserved: float | None, paged: float | None, block_size: int = 16, seed: int = 0) -> str:
+    """The paper's numbers against the simulation, the reader's guesses first."""
+    found = figures.results(int(block_size), int(seed))
+    return frame.reconcile(t, figures.mix_rows(t, found, {"max": reserved, "paged": paged}))
+
+
+# ---- the page -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """The live part of the page: what shows the run, what starts it, and what the reader sets."""
+
+    bar: Widget
+    blocks: Stage
+    preset: gr.Radio
+    run: gr.Button
+    remark: gr.HTML
+    settings: Sequence[gr.components.Component]  # in the order of Settings' fields
+    forks: gr.State  # (request, tokens) pairs of the run shown
+
+
+def build(t: Words) -> None:
+    """The lesson's tab."""
+    frame.opening(t)
+    guesses = _predict(t)
+    _paper(t)
+    lab = _lab(t)
+    _bench(t)
+    _derive(t)
+    table = _reconcile(t, lab, guesses)
+    _break(t)
+    frame.beat(t, "interview", t("interview.title"))
+    frame.interview(t)
+    _wire_lab(t, lab, table)
+
+
+def _predict(t: Words) -> dict[str, frame.Predict]:
+    frame.beat(t, "predict", t("predict.title"))
+    frame.prose(t("predict.intro", slots=paging_simulation.CAPACITY, longest=paging_simulation.LONGEST))
+    return {
+        "reserved": frame.predict_number(t, "predict.reserved", scale=(0, 60, 1)),
+        "paged": frame.predict_number(t, "predict.paged", scale=(0, 60, 1)),
+    }
+
+
+def _paper(t: Words) -> None:
+    """Nine blocks of four slots: small enough to read every token."""
+    frame.beat(t, "run", t("run.title"))
+    frame.prose(t("run.intro"))
+    run_id = live.replay(PAPER)
+    frame.transport(t, run_id, channel=PAPER, autoplay=False)
+    Stage("blocks", t, run_id, channel=PAPER, elem_id="paging-paper", elem_classes="wide", options=_badge_words(t))
+    frame.prose(t("run.paper", source=frame.badge(t, "cited", t("source.vllm"))), size="note")
+
+
+def _badge_words(t: Words) -> dict[str, object]:
+    return {"badges": {kind: t.frame(f"badge.{kind}") for kind in ("measured", "recorded", "simulated")}}
+
+
+def _lab(t: Words) -> Lab:
+    frame.prose(t("lab.intro"))
+    preset = gr.Radio([(t(f"preset.{name}"), name) for name in PRESETS], value=FIRST, label=t("control.preset"))
+    first = PRESETS[FIRST]
+    with gr.Row(elem_classes=["wide", "controls"]):
+        prompt = gr.Textbox(first.prompt, label=t("control.prompt"), max_length=scenarios.LONGEST_PROMPT, lines=2)
+        second = gr.Textbox(first.second, label=t("control.second"), max_length=scenarios.LONGEST_PROMPT, lines=2)
+    with gr.Row(elem_classes=["wide", "controls"]):
+        samples = gr.Slider(1, scenarios.MOST_SAMPLES, first.num_samples, step=1, label=t("control.n"))
+        length = gr.Slider(2, scenarios.LONGEST_OUTPUT, first.length, step=1, label=t("control.length"))
+        temperature = gr.Slider(0, 2, first.temperature, step=0.05, label=t("control.temperature"))
+        seed = gr.Number(first.seed, label=t("control.seed"), precision=0, minimum=0, maximum=2**31 - 1)
+    run_id = recording(FIRST)
+    with gr.Row(elem_classes="wide"):
+        with gr.Column(scale=7, min_width=320):
+            bar = frame.transport(t, run_id)
+        run = gr.Button(t("control.run"), variant="primary", scale=1, min_width=140, elem_id="paging-run")
+    remark = gr.HTML("", apply_default_css=False, elem_id="paging-remark")
+    options = _badge_words(t) | {"can_fork": True}
+    blocks = Stage("blocks", t, run_id, elem_id="paging-blocks", elem_classes="wide", options=options)
+    frame.prose(t("lab.after"), size="note")
+    frame.downloads(t, bar)
+    settings = [prompt, second, samples, length, temperature, seed]
+    frame.permalink(t, dict(zip(("prompt", "second", "n", "length", "t", "seed"), settings, strict=True)))
+    return Lab(bar, blocks, preset, run, remark, settings, gr.State([]))
+
+
+def _bench(t: Words) -> None:
+    """A pool in the reader's hands, with the refusal."""
+    frame.prose(t("bench.intro", blocks=pool.NUM_BLOCKS, size=pool.BLOCK_SIZE))
+    first = pool.play(FIRST_OPERATIONS)
+    done = gr.State(list(FIRST_OPERATIONS))
+    with gr.Row(elem_classes=["wide", "controls"]):
+        sequence = gr.Dropdown(first.sequences, value="A", label=t("bench.sequence"), filterable=False)
+        tokens = gr.Slider(1, 16, 5, step=1, label=t("bench.tokens"))
+    with gr.Row(elem_classes=["wide", "quiet-buttons"]):
+        buttons = {kind: gr.Button(t(f"bench.{kind}"), size="sm", elem_id=f"paging-{kind}") for kind in BENCH_BUTTONS}
+    remark = gr.HTML(said(t("bench.start")), apply_default_css=False, elem_id="paging-bench-remark")
+    options = _badge_words(t) | {"badge": "measured"}
+    shown = Widget("blocks", t, t.group("stage."), value=first.as_value(), options=options, elem_id="paging-bench",
+                   elem_classes="wide")  # fmt: skip
+    for kind, button in buttons.items():
+
+        def act(operations: list, name: str | None, count: float, kind: str = kind) -> list[object]:
+            return acted(t, operations, (kind, name or "", int(count)))
+
+        button.click(act, [done, sequence, tokens], [done, sequence, shown, remark], **QUIET)
+    frame.source(t, BlockPool)
+
+
+BENCH_BUTTONS = (*pool.KINDS, "fill", "reset")
+
+
+def acted(t: Words, operations: Sequence[pool.Operation], operation: pool.Operation) -> list[object]:
+    """One more operation on the pool: what was done, the sequences there are, the picture, and what to say."""
+    wanted = [*operations, operation]
+    if operation[0] == "fill":
+        wanted = pool.fill_up(operations, operation[2])
+    elif operation[0] == "reset" or len(wanted) > pool.MOST_OPERATIONS:
+        wanted = []
+    bench = pool.play(wanted)
+    if bench.refusal is None:
+        remark = said(t("bench.done", free=bench.pool.num_free, used=bench.pool.num_used))
+    else:
+        wanted = wanted[:-1]
+        refused = f"{type(bench.refusal).__name__}: {frame.error(t, bench.refusal)}"
+        remark = said(f"{refused} {t('bench.refused', used=bench.pool.num_used)}", "wrong")
+    names = bench.sequences
+    chosen = operation[1] if operation[1] in names else names[-1] if names else None
+    return [wanted, gr.Dropdown(choices=names, value=chosen), bench.as_value(), remark]
+
+
+def _derive(t: Words) -> None:
+    frame.beat(t, "derive", t("derive.title"))
+    frame.prose(t("derive.intro"))
+    lines = [frame.Line(one.latex, t(f"derive.{one.key}"), t("derive.check") if checked(one) else "") for one in LINES]
+    frame.derivation(t, lines)
+    frame.callout(t("derive.cost", source=frame.badge(t, "cited", t("source.vllm"))), "careful")
+
+
+def _reconcile(t: Words, lab: Lab, guesses: dict[str, frame.Predict]) -> gr.HTML:
+    frame.beat(t, "reconcile", t("reconcile.title"))
+    frame.prose(t("reconcile.intro"))
+    table = frame.table(reconciled(t, recording(FIRST)))
+    frame.prose(t("mix.intro"))
+    with gr.Row(elem_classes="controls"):
+        size = gr.Radio(BLOCK_SIZES, value=16, label=t("control.block_size"))
+        seed = gr.Slider(0, 20, 0, step=1, label=t("control.mix"))
+    simulated, cited = frame.badge(t, "simulated"), frame.badge(t, "cited", t("source.vllm"))
+    frame.prose(t("mix.badges", simulated=simulated, cited=cited), size="note")
+    chart = plots.place(figures.fragmentation_plot(t, figures.results()), t("chart.label"))
+    mix = frame.table(mix_table(t, None, None))
+    frame.source(t, paging_simulation)
+
+    def redraw(reserved: float | None, paged: float | None, block_size: int, mix_seed: int) -> list[object]:
+        found = figures.results(int(block_size), int(mix_seed))
+        return [figures.fragmentation_plot(t, found), mix_table(t, reserved, paged, block_size, mix_seed)]
+
+    inputs = [*guesses.values(), size, seed]
+    gr.on([size.change, seed.release], redraw, inputs, [chart, mix], **LATEST)
+    for guess in guesses.values():
+        guess.commit(lambda *values: mix_table(t, *values), inputs, [mix], **LATEST)
+    return table
+
+
+def _break(t: Words) -> None:
+    frame.beat(t, "break", t("break.title"))
+    frame.prose(t("break.prefix"))
+    shared = gr.Slider(1, 8, 6, step=1, label=t("control.shared"))
+    words = t.group("slots.")
+    prefix = Widget("slots", t, words, value=figures.prefix_rows(t, 6), elem_id="paging-prefix", elem_classes="wide")
+    frame.source(t, paging_exhibits.share_floor, paging_exhibits.share_and_copy, paging_exhibits.read_after_sharing)
+    frame.prose(t("break.layers"))
+    layers = gr.Slider(1, 4, 2, step=1, label=t("control.layers"))
+    caches = Widget("slots", t, words, value=figures.layer_rows(t, 2), elem_id="paging-layers", elem_classes="wide")
+    frame.source(t, paging_exhibits.append_in_every_layer, paging_exhibits.append_then_advance)
+    frame.callout(t("break.after"), "note")
+    shared.change(lambda value: figures.prefix_rows(t, int(value)), [shared], [prefix], **LATEST)
+    layers.change(lambda value: figures.layer_rows(t, int(value)), [layers], [caches], **LATEST)
+
+
+# ---- wiring -------------------------------------------------------------------------------------------------------
+
+
+def started(t: Words, settings: Settings, forks: Sequence[tuple[str, int]]) -> list[object]:
+    """Start a run: the transport's new value, what there is to say, and the forks it has."""
+    try:
+        run_id = live.run(scenarios.requests_of(settings), scenarios.mode_of(settings), list(forks))
+    except EngineError as problem:
+        return [gr.skip(), said(frame.error(t, problem), "wrong"), gr.skip()]
+    return [run_id, "", list(forks)]
+
+
+def settings_of(values: Sequence[object]) -> Settings:
+    """What the controls say; numbers as Python's own."""
+    prompt, second, samples, length, temperature, seed = values
+    return Settings(str(prompt), str(second).strip(), int(samples), int(length), float(temperature), int(seed or 0))
+
+
+def _wire_lab(t: Words, lab: Lab, table: gr.HTML) -> None:
+    def pick(name: str) -> list[object]:
+        name = name if name in PRESETS else FIRST
+        return [*dataclasses.astuple(PRESETS[name]), recording(name), "", [], reconciled(t, recording(name))]
+
+    def run(*values: object) -> list[object]:
+        return started(t, settings_of(values), [])
+
+    def fork(event: gr.EventData, forks: list, *values: object) -> list[object]:
+        wanted = [*forks, (str(event.request), int(event.at))]
+        return started(t, settings_of(values), wanted)
+
+    def finish(value: object) -> str:
+        return reconciled(t, value.get("run", "") if isinstance(value, dict) else str(value or ""))
+
+    inputs = list(lab.settings)
+    shown = [lab.bar, lab.remark, lab.forks]
+    lab.preset.input(pick, [lab.preset], [*inputs, *shown, table], **QUIET)
+    lab.run.click(run, inputs, shown, **QUIET)
+    lab.blocks.act(fork, [lab.forks, *inputs], shown, **QUIET)
+    lab.bar.done(finish, [lab.bar], [table], **QUIET)

@@ -1,0 +1,347 @@
+"""The live lab without a browser: what is raced, the account of a race, what is said of it, and its words."""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+from fake_engine import FakeEngine
+from toy_race import Costs, Toy, toy_race
+
+from engine import EngineError, RoundFinished, Sampled, Verified, decode, encode, fold
+from engine import events as told
+from lessons import live_lab, live_lab_figures
+from lessons.frame import reconcile
+from lessons.live_lab_account import RaceAccount, first_difference, origin, race_account
+from lessons.live_lab_prompts import PRESETS, preset
+from lessons.live_lab_proof import LINES, Line
+from lessons.live_lab_race import Settings, race, raced, remarks, settings_of
+from lessons.runs import recorded_run
+from lessons.words import LANGUAGES, load
+
+ASSETS = Path(__file__).parent.parent / "assets"
+STAGES = ("race", "ribbon", "inspector", "ledger", "caches", "presets")
+T = load("live_lab", "en")
+
+
+def account_of(**toy: object) -> RaceAccount:
+    return race_account(toy_race(Toy(**toy)))
+
+
+# ---- the toy is honest -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_toy_accepts_exactly_where_u_times_q_is_below_p(seed: int) -> None:
+    for event in toy_race(Toy(seed=seed)):
+        if isinstance(event, Verified):
+            for p, q, u, verdict in zip(event.p, event.q, event.u, event.verdicts, strict=True):
+                assert verdict == ("unreached" if u is None else "accepted" if u * q < p else "rejected")
+
+
+def test_the_toy_survives_json_and_the_fold() -> None:
+    events = toy_race()
+    assert [decode(json.loads(json.dumps(encode(event)))) for event in events] == events
+    state = fold(events)
+    assert not state.tables
+    assert {name: request.status for name, request in state.requests.items()} == {
+        "vanilla": "finished",
+        "speculative": "finished",
+    }
+
+
+# ---- the account, by hand ----------------------------------------------------------------------------------------
+
+
+def bill(name: str, number: int, draft: float, forward: float, other: float, clock: float) -> RoundFinished:
+    return RoundFinished(
+        step=0, clock=clock, request_id=name, round=number, seconds_draft=draft, seconds_forward=forward,
+        seconds_accept=other, seconds_other=0.0, request_clock=clock, num_cached=0, num_draft_cached=0,
+    )  # fmt: skip
+
+
+def sampled(name: str, number: int, *tokens: int, first: int) -> list[Sampled]:
+    return [
+        Sampled(step=0, clock=0.0, request_id=name, round=number, index=first + at, token_id=token, piece="x",
+                label="x", fate="target", p=1.0, p_model=None)
+        for at, token in enumerate(tokens)
+    ]  # fmt: skip
+
+
+def drafted(number: int, verdicts: tuple[str, ...]) -> list[told.Event]:
+    size = len(verdicts)
+    base = {"step": 0, "clock": 0.0, "request_id": "speculative", "round": number, "token_ids": (0,) * size}
+    return [
+        told.Drafted(**base, drafter="d", pieces=("x",) * size, parents=tuple(range(-1, size - 1)), q=(1.0,) * size,
+                     is_point_mass=True, found_at=-1, seconds=0.0),
+        told.Verified(**base, rule="exact", p=(1.0,) * size, p_model=(), q=(1.0,) * size, u=(None,) * size,
+                      verdicts=verdicts, num_accepted=verdicts.count("accepted"), num_rows=size + 1),
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def by_hand() -> RaceAccount:
+    """Vanilla: 1 + 4 tokens, steps of 10 ms. Speculative: 1 + 4 tokens in 2 rounds of 3 drafts."""
+    events = [event for event in toy_race() if isinstance(event, told.Submitted)]
+    for number in range(5):
+        events += [*sampled("vanilla", number, number, first=number)]
+        events += [bill("vanilla", number, 0.0, 0.05 if number == 0 else 0.01, 0.0, 0.05 + 0.01 * number)]
+    events += [*sampled("speculative", 0, 0, first=0), bill("speculative", 0, 0.0, 0.06, 0.0, 0.06)]
+    events += drafted(1, ("accepted", "accepted", "rejected"))
+    events += [*sampled("speculative", 1, 1, 2, 7, first=1), bill("speculative", 1, 0.006, 0.012, 0.002, 0.08)]
+    events += drafted(2, ("rejected", "unreached", "unreached"))
+    events += [*sampled("speculative", 2, 4, first=4), bill("speculative", 2, 0.006, 0.012, 0.002, 0.10)]
+    return race_account(events)
+
+
+def test_ttft_and_tpot_are_the_request_s_own(by_hand: RaceAccount) -> None:
+    assert (by_hand.vanilla.ttft, by_hand.speculative.ttft) == (0.05, 0.06)
+    assert by_hand.vanilla.tpot == pytest.approx(0.01)  # (0.09 − 0.05) ÷ (5 − 1)
+    assert by_hand.speculative.tpot == pytest.approx(0.01)  # (0.10 − 0.06) ÷ (5 − 1)
+
+
+def test_tau_counts_the_last_token_of_a_round_and_not_the_prompt_s_pass(by_hand: RaceAccount) -> None:
+    assert by_hand.tau == 2.0  # (3 + 1) tokens ÷ 2 passes
+    assert by_hand.passes_saved == 2
+
+
+def test_acceptance_by_position_is_of_those_looked_at(by_hand: RaceAccount) -> None:
+    assert by_hand.by_position == ((1, 2), (1, 1), (0, 1))
+    assert by_hand.alpha == pytest.approx(2 / 4)
+
+
+def test_costs_are_in_plain_steps(by_hand: RaceAccount) -> None:
+    assert by_hand.c == pytest.approx(0.2)  # 6 ms for 3 drafts, over 10 ms
+    assert by_hand.verify_ratio == pytest.approx(1.2)
+
+
+def test_the_predictions_add_one_cost_at_a_time(by_hand: RaceAccount) -> None:
+    assert by_hand.expected == pytest.approx(1 + 0.5 + 0.25 + 0.125)
+    assert by_hand.textbook == pytest.approx(1.875 / (0.6 + 1))
+    assert by_hand.with_verify == pytest.approx(1.875 / (0.6 + 1.2))
+    assert by_hand.predicted == pytest.approx(1.875 / (0.6 + 1.2 + 0.2))
+    assert by_hand.measured == pytest.approx(1.0)
+    assert by_hand.explained.predicted == pytest.approx(by_hand.measured)  # τ over the cost of a round
+
+
+def test_the_first_difference_is_found(by_hand: RaceAccount) -> None:
+    assert by_hand.differs_at == 3
+    assert first_difference((1, 2), (1, 2)) == -1
+    assert first_difference((1, 2), (1, 2, 3)) == 2
+
+
+# ---- the account, on the toy -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("toy", [{}, {"seed": 5, "draft_length": 8}, {"is_point_mass": True}, {"temperature": 0.0}])
+def test_measured_speed_is_tau_over_the_cost_of_a_round(toy: dict) -> None:
+    account = account_of(**toy)
+    assert account.explained.predicted == pytest.approx(account.measured, rel=1e-6)
+    assert account.speculative.num_generated == Toy(**toy).num_tokens - 1
+
+
+def test_without_drafts_both_are_vanilla() -> None:
+    account = account_of(draft_length=0)
+    assert (account.tau, account.alpha, account.by_position, account.c) == (1.0, 0.0, (), 0.0)
+    assert account.measured == pytest.approx(1.0, rel=0.05)
+
+
+def test_greedy_texts_of_the_toy_are_the_same() -> None:
+    assert account_of(temperature=0.0).differs_at == -1
+
+
+@pytest.mark.parametrize("num_tokens", [1, 0])
+def test_a_run_of_one_token_has_no_account(num_tokens: int) -> None:
+    events = [event for event in toy_race() if not isinstance(event, Sampled) or event.index < num_tokens]
+    assert race_account(events) is None
+
+
+def test_half_a_run_has_an_account_of_what_is_billed() -> None:
+    events = toy_race()
+    for cut in range(0, len(events), 23):
+        account = race_account(events[:cut])
+        assert account is None or account.tau >= 1
+
+
+@pytest.mark.parametrize(
+    ("costs", "worst"),
+    [(Costs(draft=0.05), "draft"), (Costs(draft=0.0002, verify=0.2), "verify")],
+)
+def test_the_term_that_lost_is_named(costs: Costs, worst: str) -> None:
+    account = account_of(costs=costs, sharpness=0.95)
+    assert account.measured < 1
+    assert account.explained.worst == worst
+    assert T(f"conclusion.lost.{worst}", measured=account.measured, cured=account.explained.cured[worst]) in (
+        live_lab_figures.conclusion(T, account)
+    )
+
+
+def test_a_useless_draft_loses_by_acceptance() -> None:
+    account = account_of(sharpness=0.0, draft_length=8, costs=Costs(draft=0.002, verify=0.026))
+    assert account.measured < 1
+    assert account.explained.worst == "acceptance"
+
+
+# ---- what is said ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_conclusion_can_be_said(language: str) -> None:
+    t = load("live_lab", language)
+    fast = account_of(costs=Costs(draft=0.0001, verify=0.026), sharpness=0.95)
+    assert fast.measured > 1
+    assert live_lab_figures.conclusion(t, fast)
+    for worst in ("acceptance", "draft", "verify", "other"):
+        explained = dataclasses.replace(fast.explained, worst=worst)
+        lost = dataclasses.replace(fast, measured=0.5, explained=explained)
+        assert "0.50" in live_lab_figures.conclusion(t, lost)
+
+
+def test_two_greedy_texts_that_differ_are_called_wrong() -> None:
+    account = dataclasses.replace(account_of(temperature=0.0), differs_at=4)
+    assert live_lab_figures.identity(T, account) == T("conclusion.wrong", index=5)
+    assert live_lab_figures.identity(T, dataclasses.replace(account, differs_at=-1)).startswith("Identical: yes")
+    sampled_texts = account_of()
+    assert live_lab_figures.identity(T, sampled_texts) == T("conclusion.differ", index=sampled_texts.differs_at + 1)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_table_holds_guesses_only_where_there_are_some(language: str) -> None:
+    t, account = load("live_lab", language), account_of()
+    bare = live_lab_figures.reconcile_rows(t, account, {}, "recorded")
+    full = live_lab_figures.reconcile_rows(t, account, {"acceptance": 0.4, "speedup": 2.0}, "measured")
+    assert (len(bare), len(full)) == (4, 6)
+    assert all(row.measured_kind == "recorded" for row in bare)
+    assert reconcile(t, full).count("<tr>") == 7
+
+
+def test_charts_are_pure_and_show_the_account() -> None:
+    account = account_of()
+    ladder, positions = live_lab_figures.ladder_plot(T, account), live_lab_figures.positions_plot(T, account)
+    assert list(ladder.data[0].y) == [account.textbook, account.with_verify, account.predicted, account.measured]
+    assert list(positions.data[0].x) == [1, 2, 3, 4]
+    assert list(positions.data[0].y) == pytest.approx([a / n for a, n in account.by_position])
+    assert live_lab_figures.ladder_plot(T, account) == ladder
+
+
+def test_device_and_date_of_a_run_are_known() -> None:
+    assert origin(toy_race()) == "a made-up machine, 2026-11-30"
+    assert origin([]) == ""
+
+
+# ---- what is raced -----------------------------------------------------------------------------------------------
+
+
+def test_vanilla_is_the_same_request_without_drafts() -> None:
+    vanilla, speculative = race(Settings(seed=7, top_p=0.9, temperature=1.2, draft_length=5))
+    assert (vanilla.id, speculative.id) == ("vanilla", "speculative")
+    assert (vanilla.params.draft_length, vanilla.drafter) == (0, None)
+    assert (speculative.params.draft_length, speculative.drafter) == (5, "layer_skip")
+    for name in ("seed", "top_p", "temperature", "max_new_tokens"):
+        assert getattr(vanilla.params, name) == getattr(speculative.params, name)
+    assert vanilla.prompt == speculative.prompt
+    assert vanilla.cache_salt != speculative.cache_salt
+
+
+@pytest.mark.parametrize(("text", "temperature"), [("same", None), ("0", 0.0), ("1.5", 1.5)])
+def test_the_draft_s_temperature_is_its_own_or_the_target_s(text: str, temperature: float | None) -> None:
+    assert race(Settings(draft_temperature=text))[1].params.draft_temperature == temperature
+
+
+@pytest.mark.parametrize(("is_chat", "prompt_format"), [(True, "chat"), (False, "plain")])
+def test_the_chat_template_can_be_switched_off(is_chat: bool, prompt_format: str) -> None:
+    assert {request.prompt_format for request in race(Settings(is_chat=is_chat))} == {prompt_format}
+
+
+@pytest.mark.parametrize("change", [{"temperature": -1}, {"top_p": 2}, {"draft_length": 99}, {"rule": "magic"}])
+def test_values_that_cannot_be_are_refused_with_a_code(change: dict) -> None:
+    with pytest.raises(EngineError) as refusal:
+        race(dataclasses.replace(Settings(), **change))
+    assert refusal.value.code == "bad_parameter"
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"prompt": " \n"}, "remark.empty"),
+        ({"draft_length": 0}, "remark.no_drafts"),
+        ({"length": 1}, "remark.one"),
+        ({"drafter": "ngram", "draft_temperature": "0.6"}, "remark.lookup"),
+        ({"temperature": 0.0, "rule": "typical"}, "remark.greedy"),
+        ({"rule": "typical"}, "remark.lossy"),
+        ({"top_p": 0.0}, "remark.top_p"),
+    ],
+)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_reader_is_told_beforehand(change: dict, key: str, language: str) -> None:
+    t = load("live_lab", language)
+    assert t(key) in remarks(t, dataclasses.replace(Settings(), **change))
+
+
+def test_a_draft_longer_than_the_text_is_remarked_on_and_ordinary_settings_are_not() -> None:
+    assert remarks(T, Settings(length=4, draft_length=8)) == [T("remark.short", k=8, most=3)]
+    assert not remarks(T, Settings())
+
+
+def test_a_recorded_race_is_fair() -> None:
+    """Whoever has used less of its own time goes next: the two clocks stay within one round of each other."""
+    clocks = {"vanilla": 0.0, "speculative": 0.0}
+    ended: set[str] = set()
+    for event in raced(FakeEngine(), Settings(length=40)):
+        if isinstance(event, RoundFinished):
+            assert ended or clocks[event.request_id] == min(clocks.values())
+            clocks[event.request_id] = event.request_clock
+        if isinstance(event, told.Finished):
+            ended.add(event.request_id)
+    assert ended == set(clocks)
+
+
+# ---- presets, words, derivations ---------------------------------------------------------------------------------
+
+
+def test_every_preset_has_words_settings_that_can_be_and_a_demo() -> None:
+    names = [item.name for item in PRESETS]
+    assert len(set(names)) == len(names)
+    for item in PRESETS:
+        assert f"stage.preset.{item.name}" in T
+        assert f"stage.preset.{item.name}.proves" in T
+        assert race(settings_of(item))[1].drafter == item.drafter
+        assert hasattr(live_lab, "demo" if item is PRESETS[0] else f"demo_{item.name}")
+    assert preset("no such") is PRESETS[0]
+
+
+@pytest.mark.parametrize("item", PRESETS, ids=lambda item: item.name)
+def test_what_is_recorded_is_what_the_preset_says(item: object) -> None:
+    run = recorded_run("live_lab" if item is PRESETS[0] else f"live_lab.{item.name}")
+    if run is None:
+        pytest.skip("not recorded yet")
+    submitted = next(event for event in run.events if isinstance(event, told.Submitted) and event.draft_length)
+    assert (submitted.drafter, submitted.draft_length) == (item.drafter, item.draft_length)
+    assert (submitted.temperature, submitted.max_new_tokens) == (item.temperature, item.length)
+    account = race_account(run.events)
+    assert account.measured > 0
+    if item.temperature == 0:
+        assert account.differs_at == -1, "greedy speculation must give the greedy text"
+
+
+@pytest.mark.parametrize("name", STAGES)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_word_that_a_stage_asks_for_is_written(name: str, language: str) -> None:
+    words = load("live_lab", language).group("stage.")
+    sources = [ASSETS / "stages" / f"{name}.js", *ASSETS.glob(f"{name}_*.js")]
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
+    literal = set(re.findall(r'words\["([a-z0-9_.]+)"\]', text))
+    begun = set(re.findall(r"words\[`([a-z0-9_.]*)\$\{", text)) - {""}
+    assert literal <= words.keys()
+    assert all(any(key.startswith(start) for key in words) for start in begun)
+
+
+def test_every_line_of_the_derivation_is_proved_and_a_wrong_one_is_not() -> None:
+    assert all(line.is_proved for line in LINES)
+    assert sum(bool(line.sides()) for line in LINES) == 5
+    left, right = LINES[3].sides()[0]
+    assert not Line("wrong", "", lambda: [(left, right + 1)]).is_proved
+    for language in LANGUAGES:
+        t = load("live_lab", language)
+        assert all(t(f"derive.{line.key}") for line in LINES)
