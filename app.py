@@ -11,7 +11,8 @@ os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "100000")  # else ever
 import argparse
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import gradio as gr
 import uvicorn
@@ -77,10 +78,11 @@ def build(model: str = "") -> ASGIApp:
     add_routes(app, model)
     every = pages()
     for page in every:
-        chapter = blocks(page)
-        chapter.max_threads = 150  # before queue(): streams and slow events share these
-        chapter.state_session_capacity = 300
-        chapter.queue(default_concurrency_limit=16, max_size=300, api_open=False)
+        with no_web_application():
+            chapter = blocks(page)
+            chapter.max_threads = 150  # before queue(): streams and slow events share these
+            chapter.state_session_capacity = 300
+            chapter.queue(default_concurrency_limit=16, max_size=300, api_open=False)
         gr.mount_gradio_app(
             app, chapter, path=page.path.rstrip("/") or "/", theme=theme(), footer_links=[], max_file_size=MAX_UPLOAD,
             show_error=False, run_history=False, enable_monitoring=False, pwa=False, ssr_mode=False, mcp_server=False,
@@ -89,6 +91,17 @@ def build(model: str = "") -> ASGIApp:
     wrapped = Pages(StaticCache(Guard(app)), {page.path: shell(page) for page in every})
     wrapped.state = app.state
     return wrapped
+
+
+@contextmanager
+def no_web_application() -> Iterator[None]:
+    """Gradio makes a whole web application at each of three calls before the mount, whose own is the one used."""
+    make = gr.routes.App.create_app
+    gr.routes.App.create_app = staticmethod(lambda *_, **__: None)
+    try:
+        yield
+    finally:
+        gr.routes.App.create_app = staticmethod(make)
 
 
 def add_routes(app: FastAPI, model: str) -> None:

@@ -66,7 +66,8 @@ const REQUEST = {
     request.submitted = event;
     request.prompt_length = event.prompt_ids.length;
     const parent = state.requests[event.parent];
-    if (parent) request.cache_length = Math.min(event.fork_at, parent.cache_length);
+    const shared = event.fork_at - (event.fork_at > event.prompt_ids.length);
+    if (parent) request.cache_length = Math.min(shared, parent.cache_length);
   },
   Admitted(request) { request.status = "running"; },
   Prefilled(request, event) {

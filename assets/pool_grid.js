@@ -2,7 +2,7 @@
 // Knows nothing of tables or stories; `pick` is the block that the reader points at.
 
 import { el, fill } from "./dom.js";
-import { name } from "./glyphs.js";
+import { spell } from "./glyphs.js";
 
 const WITH_TEXT = 4; // slots of a block that still have room for their token's text
 const LETTERS = 4; // owners named on a tile
@@ -58,11 +58,11 @@ function keyOf(block, tag) {
 function drawTile(block, tag, words) {
   const head = el("div", { class: "blocks-head" },
     el("b", {}, String(block.id)),
-    block.refs > 1 && el("span", { class: "blocks-refs" }, `×${block.refs}`),
-    block.hash && el("code", { class: "blocks-hash" }, `#${block.hash.slice(0, 4)}`));
+    block.refs > 1 ? el("span", { class: "blocks-refs" }, `×${block.refs}`) : null,
+    block.hash ? el("code", { class: "blocks-hash" }, `#${block.hash.slice(0, 4)}`) : null);
   const slots = el("div", { class: "blocks-slots", style: `--size:${block.size}` }, ...slotsOf(block));
   const foot = el("div", { class: "blocks-foot" }, ...(block.owners.length ? lettersOf(block) : [words[`grid.${block.kind}`] ?? ""]));
-  const flag = tag && el("span", { class: `blocks-tag is-${tag.kind}` }, fill(words[`tag.${tag.kind}`], { source: tag.source }));
+  const flag = tag ? el("span", { class: `blocks-tag is-${tag.kind}` }, fill(words[`tag.${tag.kind}`], { source: tag.source })) : null;
   const title = titleOf(block, words);
   return el("li", { class: `blocks-tile is-${block.kind}${tag ? ` was-${tag.kind}` : ""}`, "data-block": block.id, title, "aria-label": title }, flag, head, slots, foot);
 }
@@ -74,7 +74,7 @@ function slotsOf(block) {
   const texts = textsOf(block);
   const boxes = Array.from({ length: block.size }, (_, at) => {
     const box = el("span", { class: `blocks-slot${at < block.held ? " is-held" : ""}` });
-    if (block.size <= WITH_TEXT) box.textContent = at < block.held ? name(texts[at] ?? "").trim() : "";
+    if (block.size <= WITH_TEXT) box.textContent = at < block.held ? spell((texts[at] ?? "").trim() || texts[at] || "").map((run) => run.text).join("") : "";
     return box;
   });
   return [el("div", { class: "blocks-fill", style: `--share:${share}` }, ...bands), ...boxes];

@@ -37,12 +37,13 @@ export function makeStory(words, onMoment) {
   let shown = "";
   let known = "";
 
-  function draw(step, cursor) {
+  /** number: which step of the run this is. */
+  function draw(step, cursor, number) {
     const key = `${cursor} ${step.length}`;
     if (key === shown) return;
     shown = key;
     const lines = sentencesOf(step, words);
-    title.textContent = step.length ? fill(words["story.title"], { step: step[0].step }) : words["story.before"];
+    title.textContent = step.length ? fill(words["story.title"], { step: number }) : words["story.before"];
     const order = ["copied", "hit", "fork"];
     const sorted = [...lines].sort((left, right) => rank(order, left.kind) - rank(order, right.kind));
     const items = sorted.slice(0, MOST).map(({ kind, text }) => el("li", { class: `is-${kind}` }, text));

@@ -2,7 +2,7 @@
 // them cut where the blocks are cut. Knows nothing of the grid; `pick` is the block and slot that the reader points at.
 
 import { el, fill } from "./dom.js";
-import { paint } from "./glyphs.js";
+import { spell } from "./glyphs.js";
 
 /** Tables of all sequences; `onPick(block)` while an entry is pointed at, `onChoose(id)` for a sequence. */
 export function makeTables(words, onPick, onChoose) {
@@ -152,7 +152,7 @@ function rowsOf(sequence, position, words) {
       const isLast = entry && at >= sequence.numCached;
       const token = el("button", { type: "button", class: `token ${kind}${isLast ? " is-pending" : ""}${at === position ? " is-picked" : ""}`,
         "data-position": at, tabindex: at === (position < 0 ? 0 : position) ? 0 : -1, title: isLast ? words["text.pending"] : null });
-      paint(token, piece);
+      for (const run of spell(piece)) token.append(run.isGlyph ? el("i", { class: "glyph" }, run.text) : run.text);
       return token;
     });
     const where = entry ? [el("small", {}, String(index)), "→", el("b", {}, String(entry.block))] : [el("small", {}, String(index)), "→", "–"];

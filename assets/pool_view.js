@@ -107,11 +107,11 @@ const TAGS = { BlockTaken: "taken", BlockShared: "shared", BlockHit: "hit", Bloc
 export function momentsOf(events, marks) {
   const moments = [];
   let start = 0;
-  for (const mark of marks) {
+  for (const [at, mark] of marks.entries()) {
     const step = events.slice(start, mark.cursor);
     start = mark.cursor;
     const kind = Object.keys(MOMENTS).find((name) => step.some(MOMENTS[name]));
-    if (kind) moments.push({ cursor: mark.cursor, step: mark.step, kind, count: step.filter(MOMENTS[kind]).length });
+    if (kind) moments.push({ cursor: mark.cursor, step: at + 1, kind, count: step.filter(MOMENTS[kind]).length });
   }
   return moments;
 }

@@ -135,7 +135,9 @@ def _apply_to_request(state: State, request: RequestState, event: Event) -> None
             request.submitted = event
             request.prompt_length = len(event.prompt_ids)
             if event.parent in state.requests:
-                request.cache_length = min(event.fork_at, state.requests[event.parent].cache_length)
+                # A fork's last token is in no cache yet; a parallel sample has the whole prompt there.
+                num_shared = event.fork_at - (event.fork_at > len(event.prompt_ids))
+                request.cache_length = min(num_shared, state.requests[event.parent].cache_length)
         case events.Admitted():
             request.status = "running"
         case events.Prefilled():

@@ -62,6 +62,33 @@ def reference(
     return out
 
 
+def gathered(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    tables: Tensor,
+    block_size: int,
+    row_sequence: Tensor,
+    row_prefix: Tensor,
+    row_extra: Tensor,
+    window: int = 0,
+) -> Tensor:
+    """All rows at once in PyTorch, over whole tables with a mask: nothing of it waits for a GPU."""
+    rows, heads, d = queries.shape
+    positions = torch.arange(tables.shape[1] * block_size, device=queries.device)
+    slots = tables[row_sequence.long()].long()[:, positions // block_size] * block_size + positions % block_size
+    slots = torch.cat((slots, row_extra.long().clamp_min(0)), 1)  # (rows, seen or not)
+    is_seen = torch.cat((positions < row_prefix[:, None], row_extra >= 0), 1)
+    if window:
+        is_seen &= is_seen.cumsum(1) > is_seen.sum(1, keepdim=True) - window
+    k, v = keys[slots].float(), values[slots].float()  # (rows, seen or not, kv_heads, d)
+    v = v.masked_fill(~is_seen[:, :, None, None], 0)  # an unused slot may hold NaN, and 0 · NaN is NaN
+    grouped = queries.float().view(rows, keys.shape[1], -1, d)
+    scores = torch.einsum("rkgd,rskd->rkgs", grouped, k) * d**-0.5
+    weights = scores.masked_fill(~is_seen[:, None, None], -torch.inf).softmax(-1)
+    return torch.einsum("rkgs,rskd->rkgd", weights, v).reshape(rows, heads, d).to(queries.dtype)
+
+
 def native(
     queries: Tensor,
     keys: Tensor,
@@ -103,7 +130,8 @@ def run(
     and the same path in a tree agree exactly.
     """
     queries = queries.contiguous()
-    attend = native if can_run(queries, keys, values) else reference
+    slow = reference if queries.is_cpu else gathered
+    attend = native if can_run(queries, keys, values) else slow
     return attend(queries, keys, values, tables, block_size, row_sequence, row_prefix, row_extra, window)
 
 

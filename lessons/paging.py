@@ -15,7 +15,7 @@ from lessons import frame, live, paging_exhibits, paging_simulation, plots
 from lessons import paging_figures as figures
 from lessons import paging_pool as pool
 from lessons import paging_scenarios as scenarios
-from lessons.paging_proof import LINES, checked
+from lessons.paging_proof import LARGEST, LINES, Line, checked
 from lessons.paging_scenarios import FIRST, PRESETS, Settings
 from lessons.stage import Stage, Widget
 from lessons.words import Words
@@ -119,7 +119,8 @@ def build(t: Words) -> None:
 
 def _predict(t: Words) -> dict[str, frame.Predict]:
     frame.beat(t, "predict", t("predict.title"))
-    frame.prose(t("predict.intro", slots=paging_simulation.CAPACITY, longest=paging_simulation.LONGEST))
+    sizes = {"slots": paging_simulation.CAPACITY, "longest": paging_simulation.LONGEST}
+    frame.prose(t("predict.intro", source=frame.badge(t, "cited", t("source.vllm")), **sizes))
     return {
         "reserved": frame.predict_number(t, "predict.reserved", scale=(0, 60, 1)),
         "paged": frame.predict_number(t, "predict.paged", scale=(0, 60, 1)),
@@ -141,8 +142,26 @@ def _badge_words(t: Words) -> dict[str, object]:
 
 
 def _lab(t: Words) -> Lab:
+    """The running engine: the picture first, below it what the reader can set."""
     frame.prose(t("lab.intro"))
     preset = gr.Radio([(t(f"preset.{name}"), name) for name in PRESETS], value=FIRST, label=t("control.preset"))
+    run_id = recording(FIRST)
+    with gr.Row(elem_classes="wide"):
+        with gr.Column(scale=7, min_width=320):
+            bar = frame.transport(t, run_id)
+        run = gr.Button(t("control.run"), variant="primary", scale=1, min_width=140, elem_id="paging-run")
+    remark = gr.HTML("", apply_default_css=False, elem_id="paging-remark")
+    options = _badge_words(t) | {"can_fork": True}
+    blocks = Stage("blocks", t, run_id, elem_id="paging-blocks", elem_classes="wide", options=options)
+    settings = _settings(t)
+    frame.prose(t("lab.after"), size="note")
+    frame.downloads(t, bar)
+    frame.permalink(t, dict(zip(("prompt", "second", "n", "length", "t", "seed"), settings, strict=True)))
+    return Lab(bar, blocks, preset, run, remark, settings, gr.State([]))
+
+
+def _settings(t: Words) -> list[gr.components.Component]:
+    """In the order of Settings' fields."""
     first = PRESETS[FIRST]
     with gr.Row(elem_classes=["wide", "controls"]):
         prompt = gr.Textbox(first.prompt, label=t("control.prompt"), max_length=scenarios.LONGEST_PROMPT, lines=2)
@@ -152,19 +171,7 @@ def _lab(t: Words) -> Lab:
         length = gr.Slider(2, scenarios.LONGEST_OUTPUT, first.length, step=1, label=t("control.length"))
         temperature = gr.Slider(0, 2, first.temperature, step=0.05, label=t("control.temperature"))
         seed = gr.Number(first.seed, label=t("control.seed"), precision=0, minimum=0, maximum=2**31 - 1)
-    run_id = recording(FIRST)
-    with gr.Row(elem_classes="wide"):
-        with gr.Column(scale=7, min_width=320):
-            bar = frame.transport(t, run_id)
-        run = gr.Button(t("control.run"), variant="primary", scale=1, min_width=140, elem_id="paging-run")
-    remark = gr.HTML("", apply_default_css=False, elem_id="paging-remark")
-    options = _badge_words(t) | {"can_fork": True}
-    blocks = Stage("blocks", t, run_id, elem_id="paging-blocks", elem_classes="wide", options=options)
-    frame.prose(t("lab.after"), size="note")
-    frame.downloads(t, bar)
-    settings = [prompt, second, samples, length, temperature, seed]
-    frame.permalink(t, dict(zip(("prompt", "second", "n", "length", "t", "seed"), settings, strict=True)))
-    return Lab(bar, blocks, preset, run, remark, settings, gr.State([]))
+    return [prompt, second, samples, length, temperature, seed]
 
 
 def _bench(t: Words) -> None:
@@ -215,9 +222,16 @@ def acted(t: Words, operations: Sequence[pool.Operation], operation: pool.Operat
 def _derive(t: Words) -> None:
     frame.beat(t, "derive", t("derive.title"))
     frame.prose(t("derive.intro"))
-    lines = [frame.Line(one.latex, t(f"derive.{one.key}"), t("derive.check") if checked(one) else "") for one in LINES]
+    lines = [frame.Line(one.latex, t(f"derive.{one.key}"), _how(t, one)) for one in LINES]
     frame.derivation(t, lines)
     frame.callout(t("derive.cost", source=frame.badge(t, "cited", t("source.vllm"))), "careful")
+
+
+def _how(t: Words, line: Line) -> str:
+    """What the tick of a line says: how it was checked, nothing where it was not."""
+    if not checked(line):
+        return ""
+    return t("derive.check.cases", largest=LARGEST) if line.claim else t("derive.check.sympy")
 
 
 def _reconcile(t: Words, lab: Lab, guesses: dict[str, frame.Predict]) -> gr.HTML:
@@ -250,11 +264,11 @@ def _break(t: Words) -> None:
     frame.prose(t("break.prefix"))
     shared = gr.Slider(1, 8, 6, step=1, label=t("control.shared"))
     words = t.group("slots.")
-    prefix = Widget("slots", t, words, value=figures.prefix_rows(t, 6), elem_id="paging-prefix", elem_classes="wide")
+    prefix = Widget("slots", t, words, value=figures.prefix_rows(t, 6), elem_id="paging-prefix")
     frame.source(t, paging_exhibits.share_floor, paging_exhibits.share_and_copy, paging_exhibits.read_after_sharing)
     frame.prose(t("break.layers"))
     layers = gr.Slider(1, 4, 2, step=1, label=t("control.layers"))
-    caches = Widget("slots", t, words, value=figures.layer_rows(t, 2), elem_id="paging-layers", elem_classes="wide")
+    caches = Widget("slots", t, words, value=figures.layer_rows(t, 2), elem_id="paging-layers")
     frame.source(t, paging_exhibits.append_in_every_layer, paging_exhibits.append_then_advance)
     frame.callout(t("break.after"), "note")
     shared.change(lambda value: figures.prefix_rows(t, int(value)), [shared], [prefix], **LATEST)

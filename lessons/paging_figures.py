@@ -30,6 +30,7 @@ from lessons.words import Words
 
 PAPER_SHARES = {"max": 0.204, "pow2": 0.268, "oracle": 0.382, "paged": 0.963}  # Kwon et al. 2023, figure 2
 PAPER_RUNNING = {"max": 7.00, "pow2": 9.81, "oracle": 13.62, "paged": 30.42}  # figure 13, ShareGPT
+LEGIBLE = {"minsize": 11, "mode": "hide"}
 PERCENT = "%{y:.1f} %"
 PARTS = {"tokens": (plots.GOOD, ""), "reserved": (plots.ACCENT, "/"), "internal": (plots.BAD, "x"),
          "external": (plots.NEUTRAL, ".")}  # fmt: skip
@@ -136,12 +137,12 @@ def results(block_size: int = 16, seed: int = 0) -> dict[str, Shares]:
 
 def fragmentation_plot(t: Words, found: dict[str, Shares]) -> go.Figure:
     """Stacked bars, one per policy: what the memory holds; a diamond where the paper's measurement lies."""
-    chart = plots.figure(y=t("chart.share"), height=380)
+    chart = plots.figure(y=t("chart.share"), height=460)
     names = [t(f"policy.{policy}") for policy in found]
     for part, (color, shape) in PARTS.items():
         shares = [100 * getattr(found[policy], part) for policy in found]
         texts = [f"{share:.1f} %" if share >= 4 else "" for share in shares]
-        pattern = {"shape": shape, "fgcolor": "rgba(255,255,255,.35)", "size": 6}
+        pattern = {"shape": shape, "fillmode": "overlay", "fgcolor": "#ffffff", "fgopacity": 0.4, "size": 6}
         inside = {
             "textposition": "inside",
             "insidetextanchor": "middle",
@@ -155,7 +156,7 @@ def fragmentation_plot(t: Words, found: dict[str, Shares]) -> go.Figure:
     paper = [100 * PAPER_SHARES[policy] for policy in found]
     diamond = {"symbol": "diamond", "size": 13, "color": "#ffffff", "line": {"color": "#101114", "width": 2}}
     chart.add_scatter(x=names, y=paper, mode="markers", name=t("chart.paper"), marker=diamond, hovertemplate=PERCENT)
-    return chart.update_layout(barmode="stack", yaxis={"range": [0, 101], "ticksuffix": " %"})
+    return chart.update_layout(barmode="stack", yaxis={"range": [0, 101], "ticksuffix": " %"}, uniformtext=LEGIBLE)
 
 
 def mix_rows(t: Words, found: dict[str, Shares], guesses: dict[str, float | None]) -> list[frame.Row]:

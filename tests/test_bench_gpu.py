@@ -4,7 +4,8 @@ import json
 
 import pytest
 import torch
-from tiny_models import save_folder, transformers_model
+from tiny_models import transformers_model
+from tiny_tokenizers import save_byte_level
 
 from engine.bench import gpu
 
@@ -20,7 +21,8 @@ def test_without_a_gpu_it_says_so_in_one_sentence_and_is_content(capsys, tmp_pat
 def record(tmp_path_factory) -> dict:
     """What a dry run on a tiny model writes."""
     folder = tmp_path_factory.mktemp("gpu")
-    save_folder(transformers_model("smollm2-tied", vocab_size=256, max_position_embeddings=256), folder)
+    transformers_model("smollm2-tied", vocab_size=352, max_position_embeddings=256).save_pretrained(folder)
+    save_byte_level(folder)
     options = ["--device", "cpu", "--dtypes", "float32,float16", "--tokens", "12", "--context", "64", "--repeats", "1"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(folder))  # where the loader keeps its notes

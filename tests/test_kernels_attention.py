@@ -205,3 +205,21 @@ def test_the_examples_run():
     for module in (paged_attention, prompt_attention):
         arguments = module.example()
         assert torch.allclose(module.run(*arguments), module.reference(*arguments), rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("window", [0, 3, 20])
+def test_all_rows_at_once_equal_row_by_row(window):
+    """What runs on a GPU, here on the CPU: two tables of unequal length, a chain and a tree, NaN in unused slots."""
+    world = World.make(64, 2, 16, torch.float16)
+    tables = torch.stack((world.table[:3], torch.tensor([world.table[3], 0, 0]))).int()
+    sequence = torch.tensor([0, 0, 1, 1], dtype=torch.int32)
+    prefix = torch.tensor([40, 41, 9, 9], dtype=torch.int32)
+    first = int(world.table[3]) * 16 + 9
+    extra = torch.tensor([[-1, -1], [-1, -1], [first, -1], [first, first + 2]], dtype=torch.int32)
+    arguments = (world.keys, world.values, tables, 16, sequence, prefix, extra, window)
+    queries = random_queries(4, 4, 16)
+    expected = paged_attention.reference(queries, *arguments)
+    assert torch.allclose(paged_attention.gathered(queries, *arguments), expected, atol=2e-6)
+    narrow = paged_attention.gathered(queries.half(), *arguments)
+    assert narrow.dtype is torch.float16
+    assert torch.allclose(narrow.float(), expected, atol=5e-3)

@@ -105,6 +105,18 @@ def test_a_half_precision_cache_stays_near_the_exact_logits(model):
     assert (logits - exact).norm() < 0.01 * exact.norm()
 
 
+@pytest.mark.parametrize(("dtype", "error"), [("float16", 0.02), ("bfloat16", 0.1)])
+def test_activations_in_half_precision_as_on_a_gpu_stay_near_the_exact_logits(pair, dtype, error, monkeypatch):
+    peer, model = pair
+    monkeypatch.setattr("engine.model._activation_dtype", lambda name, device: getattr(torch, name))
+    narrow, cache, table = Model(loaded_from(peer), dtype), new_cache(model, dtype=dtype), random_table(30, 2)
+    prompt = run(narrow, cache, Part("prompt", IDS[:20], table, 0))
+    logits = torch.cat((prompt, run(narrow, cache, Part("generated", IDS[20:30], table, 20))))
+    expected = peer_logits(peer, IDS[:30])
+    assert logits.dtype == torch.float32
+    assert (logits - expected).norm() < error * expected.norm()
+
+
 # ---- against itself -----------------------------------------------------------------------------------------------
 
 

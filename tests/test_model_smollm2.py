@@ -4,7 +4,6 @@ import pytest
 import torch
 import transformers
 
-from engine import weights
 from engine.batch import Batch, Part
 from engine.cache import KVCache
 from engine.model import Model
@@ -21,21 +20,16 @@ PROMPTS = (
 
 
 @pytest.fixture(scope="module")
-def loaded() -> weights.LoadedModel:
-    return weights.load("smollm2-135m")
+def model(smollm2) -> Model:
+    return Model(smollm2, "float32")
 
 
 @pytest.fixture(scope="module")
-def model(loaded) -> Model:
-    return Model(loaded, "float32")
-
-
-@pytest.fixture(scope="module")
-def peer(loaded) -> transformers.PreTrainedModel:
+def peer(smollm2) -> transformers.PreTrainedModel:
     """transformers' Llama with our tensors: its own reader of .gguf files takes most of a minute."""
-    config = transformers.AutoConfig.from_pretrained(loaded.folder)
+    config = transformers.AutoConfig.from_pretrained(smollm2.folder)
     peer = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
-    missing, surplus = peer.load_state_dict(loaded.tensors, strict=False)
+    missing, surplus = peer.load_state_dict(smollm2.tensors, strict=False)
     assert missing in ([], ["lm_head.weight"])  # tied
     assert not surplus
     peer.generation_config.eos_token_id = None  # all 128 tokens, whatever they say
@@ -55,15 +49,15 @@ def greedy(model: Model, prompt_ids: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("prompt", PROMPTS, ids=["capital", "sky", "code", "copy", "chinese"])
-def test_greedy_text_is_that_of_transformers_for_128_tokens(loaded, model, peer, prompt):
-    prompt_ids = loaded.tokenizer.encode(prompt, allow_special=True)
+def test_greedy_text_is_that_of_transformers_for_128_tokens(smollm2, model, peer, prompt):
+    prompt_ids = smollm2.tokenizer.encode(prompt, allow_special=True)
     expected = peer.generate(torch.tensor([prompt_ids]), max_new_tokens=NUM_TOKENS, do_sample=False)
     assert greedy(model, prompt_ids) == expected[0, len(prompt_ids) :].tolist()
 
 
-def test_half_precision_weights_choose_the_same_tokens_and_take_half_the_memory(loaded, model):
-    small = Model(loaded, "float16")
-    prompt_ids = loaded.tokenizer.encode(PROMPTS[1], allow_special=True)
+def test_half_precision_weights_choose_the_same_tokens_and_take_half_the_memory(smollm2, model):
+    small = Model(smollm2, "float16")
+    prompt_ids = smollm2.tokenizer.encode(PROMPTS[1], allow_special=True)
     text = prompt_ids + greedy(model, prompt_ids)
     cache = KVCache(model.config, num_blocks=1, block_size=512, dtype="float16")
     logits = small.forward(Batch.join([Part("prompt", text, [0], 0)]), cache)

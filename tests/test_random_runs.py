@@ -1,0 +1,23 @@
+"""Random operations on an engine with hardly any room: every promise is checked after each of thousands of steps.
+
+What is checked, and how, is in random_world.py.
+"""
+
+import pytest
+
+from tests.random_world import World
+from tests.test_bug_reports import assert_cache_is_fresh
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_operations_keep_every_promise_after_every_step(seed):
+    world = World(seed)
+    for number in range(250):
+        world.act()
+        if number % 40 == 0:
+            for sequence in world.engine._scheduler.running:
+                if sequence.num_cached:
+                    assert_cache_is_fresh(world.engine, sequence)
+    world.finish()
+    assert world.num_steps > 150
+    assert len(set(world.endings)) >= 3

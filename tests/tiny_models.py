@@ -5,7 +5,6 @@ Their weights are large enough that attention, norms and biases all matter; they
 
 from pathlib import Path
 
-import tokenizers
 import torch
 import transformers
 
@@ -57,17 +56,6 @@ def loaded_from(model: transformers.PreTrainedModel) -> LoadedModel:
     config = ModelConfig.from_dict(model.config.to_dict())
     tensors = {name: tensor.detach() for name, tensor in model.state_dict().items()}
     return LoadedModel("tiny", config, tensors, tokenizer=None, sha256="0" * 64, folder=Path())
-
-
-def save_folder(model: transformers.PreTrainedModel, folder: Path) -> Path:
-    """A folder that our loader can read: the model (of at least 256 tokens), and a tokenizer of one token per byte."""
-    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
-    backend = tokenizers.Tokenizer(tokenizers.models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
-    backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = tokenizers.decoders.ByteLevel()
-    model.save_pretrained(folder)
-    backend.save(str(folder / "tokenizer.json"))
-    return folder
 
 
 def random_ids(num_tokens: int, seed: int = 0) -> list[int]:

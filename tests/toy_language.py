@@ -36,11 +36,13 @@ def target_law(seed: int, prefix: list[int], is_greedy: bool) -> Law:
 def draft_law(seed: int, prefix: list[int], target: Law, sharpness: float, is_one_hot: bool) -> Law:
     """A blend of the target's law and of fillers; `sharpness` 1 is close to the target, 0 knows nothing."""
     coins = random.Random(f"draft {seed} {len(prefix)}")
+    if is_one_hot:
+        return {max(target, key=target.get) if coins.random() < sharpness else IDS[coins.choice(FILLER)]: 1.0}
     keep = min(1.0, sharpness * (0.4 + coins.random()))
     law = {token: keep * p for token, p in target.items()}
     for piece in coins.sample(FILLER, 4):
         law[IDS[piece]] = law.get(IDS[piece], 0.0) + (1 - keep) / 4
-    return {max(law, key=law.get): 1.0} if is_one_hot else law
+    return law
 
 
 def draw(law: Law, coins: random.Random) -> int:

@@ -181,9 +181,9 @@ class Race:
             )  # fmt: skip
             racer.tokens.append(new)
         for position, used in enumerate(laws[: len(accepted) + 1]):
-            q = draft_laws[position] if position < len(draft_laws) and not self.toy.is_point_mass else {}
+            drafted = draft_laws[position] if position < len(draft_laws) else {}
             is_last = position == len(accepted)
-            yield self._inspected(racer, position, used, q, residual or {} if is_last else {})
+            yield self._inspected(racer, position, used, drafted, residual or {} if is_last else {})
 
     # ---- laws ---------------------------------------------------------------------------------------------------
 
@@ -233,9 +233,10 @@ class Race:
     def _inspected(self, racer: Racer, position: int, p: Law, q: Law, residual: Law) -> Event:
         tokens = tuple(sorted(p | q, key=lambda token: -max(p.get(token, 0.0), q.get(token, 0.0))))
         row = {name: tuple(law.get(token, 0.0) for token in tokens) for name, law in (("p", p), ("q", q))}
+        has_law = q and not self.toy.is_point_mass and not self._is_greedy
         return told.Inspected(
             **self._now(), request_id=racer.id, round=racer.round, position=position, token_ids=tokens,
-            pieces=tuple(PIECES[token] for token in tokens), p_model=row["p"], p=row["p"], q=row["q"] if q else (),
+            pieces=tuple(PIECES[token] for token in tokens), p_model=row["p"], p=row["p"], q=row["q"] if has_law else (),
             residual=tuple(residual.get(token, 0.0) for token in tokens) if residual else (),
         )  # fmt: skip
 

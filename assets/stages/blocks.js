@@ -19,14 +19,27 @@ export function mount(element, { words, options, value, player, trigger }) {
   let now = null;
   let settings = options;
   let lastCursor = 0;
+  let opened = "";
+
+  /** A recorded run opens where there is most to see, not at its end, when every block has been given back. */
+  function open(events) {
+    if (!player?.about?.recorded || !player.isComplete || opened === player.runId) return;
+    opened = player.runId;
+    const moments = momentsOf(events, player.marks);
+    const first = moments.find((moment) => moment.kind === "copied") ?? moments.find((moment) => moment.kind === "hit");
+    if (first && player.cursor === events.length) player.seek(first.cursor);
+  }
 
   function draw(events, cursor, state) {
+    open(events);
     now = [events, cursor, state];
     const view = viewOf(events, state, ids(events, player?.runId ?? ""));
     const step = eventsOfStep(events, cursor);
     const alive = view.sequences.filter((sequence) => sequence.entries.length);
     const reader = view.sequences.find((sequence) => sequence.id === chosen) ?? alive[0] ?? view.sequences[0];
-    page.draw({ view, step, cursor, reader, settings, badge: badgeOf(player, settings) });
+    const mark = player?.marks.findIndex((one) => one.cursor >= cursor) ?? -1;
+    const number = mark < 0 ? step[0]?.step ?? 0 : mark + 1;
+    page.draw({ view, step, cursor, number, reader, settings, badge: badgeOf(player, settings) });
     if (player) page.story.drawMoments(momentsOf(events, player.marks), cursor);
     if (cursor > lastCursor && lastCursor > 0) fly(step, page.grid);
     lastCursor = cursor;
@@ -62,15 +75,16 @@ function layout(element, words, on) {
     for (const part of [grid, tables]) part.mark(pick ?? held);
   }
   element.replaceChildren(counts, story.jumps, el("div", { class: "blocks-columns" },
-    el("section", { class: "blocks-left" }, el("h4", { class: "blocks-title" }, words["tables.title"]), tables.node, story.node),
-    el("section", { class: "blocks-right" }, el("h4", { class: "blocks-title" }, words["grid.title"]), grid.node, keyOf(words), label)), text.node);
+    el("section", { class: "blocks-left" }, el("h4", { class: "blocks-title" }, words["tables.title"]), tables.node),
+    el("section", { class: "blocks-right" }, el("h4", { class: "blocks-title" }, words["grid.title"]), grid.node, keyOf(words), label), story.node), text.node);
 
-  function draw({ view, step, cursor, reader, settings, badge }) {
-    counts.replaceChildren(...countsOf(view, words), badge && el("span", { class: `badge badge-${badge}` }, settings.badges?.[badge] ?? badge));
+  function draw({ view, step, cursor, number, reader, settings, badge }) {
+    const mark = badge ? el("span", { class: `badge badge-${badge}` }, settings.badges?.[badge] ?? badge) : null;
+    counts.replaceChildren(...[...countsOf(view, words), mark].filter(Boolean));
     label.textContent = labelOf(view, words);
     tables.draw(view, reader?.id);
     grid.draw(view, tagsOf(step));
-    story.draw(step, cursor);
+    story.draw(step, cursor, number);
     text.draw(reader, view.size, Boolean(settings.can_fork));
     point(null);
   }

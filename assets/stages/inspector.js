@@ -41,7 +41,7 @@ export function mount(element, { words, options, player }) {
   function put(facts, key) {
     last = { key, time: performance.now(), run: player.runId };
     element.replaceChildren(...(facts ? panel(facts, words, options) : [el("p", { class: "inspector-hint" }, words["inspector.empty"])]));
-    if (facts?.pick.isAutomatic) choice.set(facts.pick);
+    if (facts?.pick.isAutomatic && (choice.value?.isAutomatic ?? true)) choice.set(facts.pick);
   }
 
   /** Another run: what was picked in the last one means nothing here. */
@@ -53,7 +53,10 @@ export function mount(element, { words, options, player }) {
   }
 
   const stop = player.subscribe((events, cursor, now) => { state = now; draw(false); });
-  const stopChoice = choice.subscribe(() => draw(true));
+  const stopChoice = choice.subscribe(() => {
+    state = player.state; // a pick may come with a move of the cursor that is not drawn yet
+    draw(true);
+  });
   return { update(next) { Object.assign(options, next); }, destroy() { stop(); stopChoice(); } };
 }
 

@@ -122,7 +122,7 @@ export function mount(element, { words, options, value, trigger }) {
   }
 
   function share(kind, value, label) {
-    const text = value > 0.2 ? `${label} ${short(value)}` : value > 0.05 ? short(value) : "";
+    const text = value > 0.28 ? `${label} ${short(value)}` : value > 0.05 ? short(value) : "";
     const node = el("div", { class: `laws-share laws-${kind}`, title: `${label} ${short(value)}` }, el("span", {}, text));
     node.style.flexGrow = value;
     return node;
