@@ -9,6 +9,7 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # nothing calls home
 os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "100000")  # else every event costs a pandas group-by
 
 import argparse
+import logging
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -165,6 +166,15 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+class Server(uvicorn.Server):
+    """Ends at the first Ctrl-C; the streams of pages that are still open are cut off, which is no error to report."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's, in silence."""
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        await super().shutdown(sockets)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until Ctrl-C."""
     chosen = options(arguments)
@@ -176,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(str(problem))
     app = build(str(settings["model"]))
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, proxy_headers=True)
-    server = uvicorn.Server(config)
+    server = Server(config)
     app.state.is_closing = lambda: server.should_exit
     host = "127.0.0.1" if chosen.host == "0.0.0.0" else chosen.host
     print(f"Open http://{host}:{listener.getsockname()[1]} (Ctrl-C stops)", flush=True)

@@ -103,9 +103,7 @@ export function makeText(words, onToken, onFork) {
   function choose(next) {
     if (next === null || !now) return;
     position = next;
-    const entry = now.entries[Math.floor(position / now.size)];
-    onToken(entry && { block: entry.block, slot: position % now.size });
-    describe(entry);
+    point();
     for (const token of rows.querySelectorAll(".token")) {
       const isPicked = Number(token.dataset.position) === position;
       token.classList.toggle("is-picked", isPicked);
@@ -113,10 +111,20 @@ export function makeText(words, onToken, onFork) {
     }
   }
 
-  function describe(entry) {
-    const values = { position, size: now.size, index: Math.floor(position / now.size), slot: position % now.size, block: entry?.block };
-    said.textContent = entry ? fill(words["text.address"], values) : words["text.gone"];
-    button.hidden = !now.canFork || position < now.numPrompt || position >= now.pieces.length - 1;
+  /** Say and show where the chosen token lies at this moment. */
+  function point() {
+    const isChosen = now && position >= 0;
+    const entry = isChosen ? now.entries[Math.floor(position / now.size)] : undefined;
+    onToken(entry && position < now.numCached ? { block: entry.block, slot: position % now.size } : null);
+    button.hidden = !isChosen || !now.canFork || position < now.numPrompt || position >= now.pieces.length - 1;
+    said.textContent = isChosen ? address(entry) : words["text.hint"];
+  }
+
+  function address(entry) {
+    if (!entry) return words["text.gone"];
+    if (position >= now.numCached) return words["text.pending"];
+    const values = { position, size: now.size, index: Math.floor(position / now.size), slot: position % now.size, block: entry.block };
+    return fill(words["text.address"], values);
   }
 
   function draw(sequence, size, canFork) {
@@ -125,14 +133,11 @@ export function makeText(words, onToken, onFork) {
     const isOther = sequence?.id !== now?.id;
     shown = key;
     now = sequence && { ...sequence, size, canFork };
-    if (isOther || !sequence) {
-      position = -1;
-      said.textContent = words["text.hint"];
-      button.hidden = true;
-    }
+    if (isOther || position >= (now?.pieces.length ?? 0)) position = -1;
     const hadFocus = rows.contains(document.activeElement);
     rows.replaceChildren(...(now ? rowsOf(now, position, words) : []));
     if (hadFocus) rows.querySelector(`[data-position="${position}"]`)?.focus();
+    point();
   }
   return { node, draw };
 }

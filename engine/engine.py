@@ -147,6 +147,7 @@ class Engine:
             yield from self._reporter.take()
             while any(sequence.request.id in ids for sequence in self._sequences.values()):
                 yield from self.step()
+            yield from self._reporter.take()  # of requests that were aborted since the last step
         finally:
             for sequence in [item for item in self._sequences.values() if item.request.id in ids]:
                 self.abort(sequence.id)
@@ -171,6 +172,7 @@ class Engine:
         if rounds:
             before = time.perf_counter()
             logits = self.model.forward(Batch.join([item.part for item in rounds]), self.cache)
+            self.model.wait()
             seconds_forward = time.perf_counter() - before
             rounds = self._decide(rounds, logits)
             self._report(rounds, time.perf_counter() - start, seconds_forward)

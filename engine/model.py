@@ -52,6 +52,11 @@ class Model:
         x = rms_norm.run(x[rows.logit_rows], self.norm, self.config.rms_norm_eps)  # (n, hidden)
         return linear.run(x, self.head).float()
 
+    def wait(self) -> None:
+        """Returns when the device has finished what it was given; a CPU always has."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
     def _run_layers(self, x: Tensor, rows: Plan, cache: KVCache, layers: Sequence[int]) -> Tensor:
         """x (rows, hidden) → (rows, hidden). Prompt rows go layer by layer, generated rows in one call."""
         prompt, generated = x[: rows.num_prompt_rows], x[rows.num_prompt_rows :]

@@ -8,15 +8,12 @@
 
 #define TILE 64         /* tokens */
 #define MOST_QUERIES 32 /* that share a tile of keys and values once it is widened */
-#define MOST_WANTED 512 /* lines of memory of a tile that is fetched in advance */
 
 typedef struct {
     float keys[MOST_DIM * TILE];    /* (d, TILE): turned, so that a vector holds 8 tokens */
     float values[TILE * MOST_DIM];  /* (TILE, d rounded up to 8) */
     float sums[MOST_QUERIES * MOST_DIM];
     float largest[MOST_QUERIES], total[MOST_QUERIES];
-    const char *wanted[MOST_WANTED + MOST_DIM + TILE]; /* the next tile's lines, then addresses that do not matter */
-    int64_t num_wanted, num_fetched;
 } Scratch;
 
 /* ---- what a row sees ---- */
@@ -85,22 +82,6 @@ INLINE void transpose(v8 *a) {
 #endif
 }
 
-/* Lists the lines of the tile at `first`. They lie scattered, so the hardware cannot guess them; and a processor drops
- * what it is asked for in one burst, so each step of the inner loops below asks for one. */
-static void want_tile(const Attention *job, Scratch *scratch, int64_t row, int64_t kv_head, int64_t first, int64_t last) {
-    const int64_t bytes = job->d * (job->kind == FLOAT32 ? 4 : 2), end = first + TILE < last ? first + TILE : last;
-    int64_t slots[TILE], count = 0;
-    find_slots(job, row, first, end, slots);
-    for (int64_t j = 0; j < end - first; j++)
-        for (int64_t i = 0; i < bytes && count + 2 <= MOST_WANTED; i += LINE) {
-            int64_t at = (slots[j] * job->kv_heads + kv_head) * bytes + i;
-            scratch->wanted[count++] = (const char *)job->keys + at;
-            scratch->wanted[count++] = (const char *)job->values + at;
-        }
-    scratch->num_wanted = count, scratch->num_fetched = 0;
-    for (int64_t i = 0; i < job->d + TILE; i++) scratch->wanted[count + i] = (const char *)job->queries;
-}
-
 /* Eight tokens' heads, turned: vector c of `keys` gets their c-th numbers. */
 INLINE void turn(const int kind, const char *const *tokens, int64_t d, float *keys) {
     v8 square[8];
@@ -116,6 +97,15 @@ INLINE void turn(const int kind, const char *const *tokens, int64_t d, float *ke
     for (int64_t i = 0; i < d - c; i++) store(keys + (c + i) * TILE, square[i]);
 }
 
+/* Reads one byte of each line of a token's key and value. The lines lie scattered, so no prefetcher finds them, and most
+ * of a burst of prefetches would be dropped; bare loads run as far ahead as the processor can. */
+INLINE void touch(const Attention *job, int64_t at, int64_t bytes) {
+    for (int64_t i = 0; i < bytes; i += LINE) {
+        (void)*((const volatile char *)job->keys + at + i);
+        (void)*((const volatile char *)job->values + at + i);
+    }
+}
+
 /* Numbers first + begin … first + end − 1 of `row`. No other slot is read, so garbage there cannot matter. */
 INLINE void load_tile(const int kind, const Attention *job, Scratch *scratch, int64_t row, int64_t kv_head,
                       int64_t first, int64_t begin, int64_t end) {
@@ -123,6 +113,7 @@ INLINE void load_tile(const int kind, const Attention *job, Scratch *scratch, in
     const char *keys[TILE];
     int64_t slots[TILE];
     find_slots(job, row, first + begin, first + end, slots + begin);
+    for (int64_t j = begin; j < end; j++) touch(job, (slots[j] * job->kv_heads + kv_head) * d * size, d * size);
     for (int64_t j = begin; j < end; j++) {
         const int64_t at = (slots[j] * job->kv_heads + kv_head) * d * size;
         const char *value = (const char *)job->values + at;
@@ -140,25 +131,22 @@ INLINE void load_tile(const int kind, const Attention *job, Scratch *scratch, in
 
 /* ---- one query meets one tile ---- */
 
-INLINE void dot_products(const int vectors, const Attention *job, const float *query, const float *keys, float *scores,
-                         const char *const *wanted) {
+INLINE void dot_products(const int vectors, const Attention *job, const float *query, const float *keys, float *scores) {
     v8 sums[8];
     UNROLL for (int v = 0; v < vectors; v++) sums[v] = set(0);
     for (int64_t c = 0; c < job->d; c++) {
         v8 value = set(query[c]);
-        __builtin_prefetch(wanted[c], 0, 2);
         UNROLL for (int v = 0; v < vectors; v++) sums[v] = fma8(value, load(keys + c * TILE + 8 * v), sums[v]);
     }
     UNROLL for (int v = 0; v < vectors; v++) store(scores + 8 * v, sums[v] * set(job->scale));
 }
 
 INLINE void add_values(const int vectors, float *sums, float keep, const float *weights, const float *values,
-                       int64_t pitch, int64_t begin, int64_t end, const char *const *wanted) {
+                       int64_t pitch, int64_t begin, int64_t end) {
     v8 sum[8];
     UNROLL for (int v = 0; v < vectors; v++) sum[v] = load(sums + 8 * v) * set(keep);
     for (int64_t j = begin; j < end; j++) {
         v8 weight = set(weights[j]);
-        __builtin_prefetch(wanted[j], 0, 2);
         UNROLL for (int v = 0; v < vectors; v++) sum[v] = fma8(weight, load(values + j * pitch + 8 * v), sum[v]);
     }
     UNROLL for (int v = 0; v < vectors; v++) store(sums + 8 * v, sum[v]);
@@ -190,24 +178,20 @@ static float soften(float *scores, int64_t begin, int64_t end, float *largest, f
 static __attribute__((noinline)) void meet(const Attention *job, Scratch *scratch, const float *query, int64_t index,
                                            int64_t begin, int64_t end) {
     const int64_t padded = (job->d + 7) / 8 * 8;
-    const char *const *wanted = scratch->wanted + scratch->num_fetched;
     float scores[TILE];
     if (end > TILE / 2) {
-        dot_products(8, job, query, scratch->keys, scores, wanted);
+        dot_products(8, job, query, scratch->keys, scores);
     } else {
-        dot_products(4, job, query, scratch->keys, scores, wanted);
+        dot_products(4, job, query, scratch->keys, scores);
         memset(scores + TILE / 2, 0, sizeof scores / 2);
     }
     float keep = soften(scores, begin, end, &scratch->largest[index], &scratch->total[index]);
     float *sums = scratch->sums + index * padded;
     const float *values = scratch->values;
     int64_t c = 0;
-    wanted += job->d;
-    for (; c + 64 <= padded; c += 64) add_values(8, sums + c, keep, scores, values + c, padded, begin, end, wanted);
-    for (; c + 32 <= padded; c += 32) add_values(4, sums + c, keep, scores, values + c, padded, begin, end, wanted);
-    for (; c < padded; c += 8) add_values(1, sums + c, keep, scores, values + c, padded, begin, end, wanted);
-    scratch->num_fetched += job->d + TILE;
-    if (scratch->num_fetched > scratch->num_wanted) scratch->num_fetched = scratch->num_wanted;
+    for (; c + 64 <= padded; c += 64) add_values(8, sums + c, keep, scores, values + c, padded, begin, end);
+    for (; c + 32 <= padded; c += 32) add_values(4, sums + c, keep, scores, values + c, padded, begin, end);
+    for (; c < padded; c += 8) add_values(1, sums + c, keep, scores, values + c, padded, begin, end);
 }
 
 /* ---- the queries of a few rows of one sequence that read one key head ---- */
@@ -251,25 +235,19 @@ static void attend_tile(const Attention *job, Scratch *scratch, const Unit *unit
         }
 }
 
-static void attend(const Attention *job, Scratch *scratch, const Unit *unit, const Unit *next) {
+static void attend(const Attention *job, Scratch *scratch, const Unit *unit) {
     const int64_t d = job->d, padded = (d + 7) / 8 * 8, group = job->heads / job->kv_heads;
-    int64_t longest = 0, last = 0, start = INT64_MAX, visible[MOST_QUERIES], lowest[MOST_QUERIES];
+    int64_t last = 0, start = INT64_MAX, visible[MOST_QUERIES], lowest[MOST_QUERIES];
     for (int64_t r = 0; r < unit->num_rows; r++) {
         visible[r] = num_visible(job, unit->row + r);
         lowest[r] = job->window && visible[r] > job->window ? visible[r] - job->window : 0;
-        if (visible[r] > last) last = visible[r], longest = r;
+        last = visible[r] > last ? visible[r] : last;
         start = lowest[r] < start ? lowest[r] : start;
     }
     for (int64_t i = 0; i < unit->end - unit->begin; i++) scratch->largest[i] = -INFINITY, scratch->total[i] = 0;
     memset(scratch->sums, 0, (size_t)((unit->end - unit->begin) * padded) * sizeof(float));
-    for (int64_t first = start / TILE * TILE; first < last; first += TILE) {
-        scratch->num_wanted = scratch->num_fetched = 0;
-        if (first + TILE < last)
-            want_tile(job, scratch, unit->row + longest, unit->kv_head, first + TILE, last);
-        else if (next && !job->window)
-            want_tile(job, scratch, next->row, next->kv_head, 0, num_visible(job, next->row));
+    for (int64_t first = start / TILE * TILE; first < last; first += TILE)
         attend_tile(job, scratch, unit, first, lowest, visible);
-    }
     for (int64_t q = unit->begin; q < unit->end; q++) {
         int64_t row = unit->row + q % unit->num_rows, head = unit->kv_head * group + q / unit->num_rows;
         float *out = job->out + (row * job->heads + head) * d;
@@ -292,7 +270,6 @@ static int64_t block_length(const Attention *job, int64_t row) {
 /* Few rows: equal runs of queries. Many: every num_threads-th unit, because late rows of a prompt see more. */
 void attention_part(const Attention *job, int thread, int num_threads) {
     Scratch scratch;
-    Unit unit = {0}, next;
     const int64_t group = job->heads / job->kv_heads, is_many = job->rows > 8 * num_threads;
     int64_t from, to, position = 0, number = 0;
     share(job->rows * job->heads, thread, num_threads, &from, &to);
@@ -303,13 +280,12 @@ void attention_part(const Attention *job, int thread, int num_threads) {
             int64_t end = is_many || to > position + length * group ? length * group : to - position;
             if (is_many && number % num_threads != thread) continue;
             for (; begin < end; begin += MOST_QUERIES) {
-                next = (Unit){row, length, kv_head, begin, begin + MOST_QUERIES < end ? begin + MOST_QUERIES : end};
-                if (unit.num_rows) attend(job, &scratch, &unit, &next);
-                unit = next;
+                int64_t most = begin + MOST_QUERIES;
+                Unit unit = {row, length, kv_head, begin, end < most ? end : most};
+                attend(job, &scratch, &unit);
             }
         }
     }
-    if (unit.num_rows) attend(job, &scratch, &unit, 0);
 }
 
 static void attention_body(void *job, int thread, int num_threads) { attention_part(job, thread, num_threads); }

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kernels import build
+from kernels.memory import Slab
 
 PANEL = 16  # outputs that lie side by side in the native layout (panels, in, PANEL)
 KINDS = {"float32": 0, "float16": 1, "int8": 2, "bfloat16": 3}
@@ -47,8 +48,11 @@ def _native():
 # ---- storing weights ------------------------------------------------------------------------------------------------
 
 
-def pack(weight: Tensor, dtype: str) -> Packed:
-    """weight (out, in), stored as "float32", "float16", "bfloat16" or "int8" (a scale per output, largest ↦ 127)."""
+def pack(weight: Tensor, dtype: str, slab: Slab | None = None) -> Packed:
+    """weight (out, in), stored as "float32", "float16", "bfloat16" or "int8" (a scale per output, largest ↦ 127).
+
+    slab: where the native layout shall lie, so that all matrices of a model share huge pages.
+    """
     if dtype not in KINDS:
         raise ValueError(f"dtype is {dtype!r}; it must be one of {tuple(KINDS)}")
     num_out, num_in = weight.shape
@@ -62,10 +66,9 @@ def pack(weight: Tensor, dtype: str) -> Packed:
         return Packed(dtype, stored.contiguous(), scale, (num_out, num_in))
     if _native() is None:  # PyTorch on a CPU is fast in fp32 alone; the values stay those of `dtype`
         return Packed(dtype, stored.float().contiguous(), scale, (num_out, num_in))
-    padding = -num_out % PANEL
-    if padding:
-        stored = torch.cat((stored, stored.new_zeros(padding, num_in)))
-    panels = stored.view(-1, PANEL, num_in).transpose(1, 2).contiguous()
+    stored = F.pad(stored, (0, 0, 0, -num_out % PANEL)).view(-1, PANEL, num_in).transpose(1, 2)
+    empty = slab.empty if slab else torch.empty
+    panels = empty(stored.shape, dtype=stored.dtype).copy_(stored)
     matrix = Matrix(panels.data_ptr(), None if scale is None else scale.data_ptr(), num_out, num_in, KINDS[dtype])
     return Packed(dtype, panels, scale, (num_out, num_in), matrix)
 

@@ -132,12 +132,25 @@ def _controls(t: Words, first: Setting) -> Controls:
     return Controls(example, p_box, q_box, temperature, top_p, again, remark, picture, *states)
 
 
-def _cards(t: Words, first: Setting, rules: Sequence[str]) -> tuple[Widget, gr.HTML]:
-    """One card per rule, and below them the rule that was chosen."""
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """One card per rule, below them the rule that was chosen, and its name."""
+
+    grid: Widget
+    detail: gr.HTML
+    chosen: gr.State
+
+    @property
+    def outputs(self) -> list:
+        """What is drawn anew with the laws."""
+        return [self.grid, self.detail]
+
+
+def _cards(t: Words, first: Setting, rules: Sequence[str]) -> Cards:
     options = figures.card_options(first, first.outcomes(rules), rules[0])
-    cards = Widget("rules", t, t.group("stage."), options=options, elem_classes="wide")
+    grid = Widget("rules", t, t.group("stage."), options=options, elem_classes="wide")
     shown = figures.detail(t, first, rules[0], NUM_DRAWS)
-    return cards, gr.HTML(shown, apply_default_css=False, elem_classes="table-scroll")
+    return Cards(grid, gr.HTML(shown, apply_default_css=False, elem_classes="table-scroll"), gr.State(rules[0]))
 
 
 def _derive(t: Words) -> None:
@@ -201,43 +214,45 @@ def _dragged(event: gr.EventData) -> tuple[object, object]:
     return texts[0], texts[1]
 
 
-def _wire_shown(t: Words, controls: Controls, guess: Widget, shown: tuple) -> None:
+def _wire_shown(t: Words, controls: Controls, guess: Widget, shown: tuple[Cards, gr.Plot, gr.HTML]) -> None:
     """Picture, cards, curve and table follow the setting."""
-    (cards, card_detail), curve, table = shown
+    cards, curve, table = shown
 
-    def show(setting: Setting, guess: float | None) -> list[object]:
+    def show(setting: Setting, guess: float | None, chosen: str) -> list[object]:
         return [
             figures.law_options(setting),
-            figures.card_options(setting, setting.outcomes(RIGHT_RULES), RIGHT_RULES[0]),
-            figures.detail(t, setting, RIGHT_RULES[0], NUM_DRAWS),
+            figures.card_options(setting, setting.outcomes(RIGHT_RULES), chosen),
+            figures.detail(t, setting, chosen, NUM_DRAWS),
             figures.temperature_curve(t, setting),
             reconciled(t, setting, guess),
         ]
 
-    def choose(setting: Setting, event: gr.EventData) -> object:
+    def choose(setting: Setting, event: gr.EventData) -> tuple[object, object]:
         rule = str(getattr(event, "rule", ""))
-        return figures.detail(t, setting, rule, NUM_DRAWS) if rule in RIGHT_RULES else gr.skip()
+        if rule not in RIGHT_RULES:
+            return gr.skip(), gr.skip()
+        return figures.detail(t, setting, rule, NUM_DRAWS), rule
 
-    outputs = [controls.picture, cards, card_detail, curve, table]
-    controls.setting.change(show, [controls.setting, guess], outputs, **LATEST)
-    cards.pick(choose, [controls.setting], [card_detail], **QUIET)
+    outputs = [controls.picture, *cards.outputs, curve, table]
+    controls.setting.change(show, [controls.setting, guess, cards.chosen], outputs, **LATEST)
+    cards.grid.pick(choose, [controls.setting], [cards.detail, cards.chosen], **QUIET)
     guess.commit(lambda setting, guess: reconciled(t, setting, guess), [controls.setting, guess], [table], **QUIET)
 
 
-def _wire_wrong(t: Words, controls: Controls, power: gr.Radio, wrong: tuple[Widget, gr.HTML]) -> None:
+def _wire_wrong(t: Words, controls: Controls, power: gr.Radio, cards: Cards) -> None:
     """The wrong rules follow the setting and the number of draws."""
-    cards, card_detail = wrong
 
-    def show(setting: Setting, power: int) -> tuple[object, str]:
+    def show(setting: Setting, power: int, chosen: str) -> tuple[object, str]:
         num_draws = power if power in POWERS else NUM_DRAWS
-        found = setting.outcomes(WRONG_RULES, num_draws)
-        return figures.card_options(setting, found, WRONG_RULES[0]), figures.detail(
-            t, setting, WRONG_RULES[0], num_draws
-        )
+        options = figures.card_options(setting, setting.outcomes(WRONG_RULES, num_draws), chosen)
+        return options, figures.detail(t, setting, chosen, num_draws)
 
-    def choose(setting: Setting, power: int, event: gr.EventData) -> object:
+    def choose(setting: Setting, power: int, event: gr.EventData) -> tuple[object, object]:
         rule = str(getattr(event, "rule", ""))
-        return figures.detail(t, setting, rule, power) if rule in WRONG_RULES and power in POWERS else gr.skip()
+        if rule not in WRONG_RULES or power not in POWERS:
+            return gr.skip(), gr.skip()
+        return figures.detail(t, setting, rule, power), rule
 
-    gr.on([controls.setting.change, power.change], show, [controls.setting, power], [cards, card_detail], **LATEST)
-    cards.pick(choose, [controls.setting, power], [card_detail], **QUIET)
+    inputs = [controls.setting, power, cards.chosen]
+    gr.on([controls.setting.change, power.change], show, inputs, cards.outputs, **LATEST)
+    cards.grid.pick(choose, [controls.setting, power], [cards.detail, cards.chosen], **QUIET)

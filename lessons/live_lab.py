@@ -10,7 +10,7 @@ from html import escape
 
 import gradio as gr
 
-from engine import EngineError, accept_chain, explain_speedup
+from engine import EngineError, EngineStarted, accept_chain, explain_speedup
 from lessons import frame, live, plots
 from lessons import live_lab_figures as figures
 from lessons.live_lab_account import origin, race_account
@@ -70,12 +70,21 @@ def findings(t: Words, run_id: str, guesses: dict[str, float | None]) -> Finding
     events = live.events(run_id)
     account = race_account(events)
     if account is None:
-        return Findings(said(t("run.nothing")), "", None, None)
+        return Findings(failure(t, run_id) or said(t("run.nothing")), "", None, None)
     kind = "recorded" if run_id.startswith("recorded-") else "measured"
     table = frame.reconcile(t, figures.reconcile_rows(t, account, guesses, kind))
     sentence = f"{figures.conclusion(t, account)} {frame.badge(t, kind, origin(events))}"
     positions = figures.positions_plot(t, account) if account.by_position else None
     return Findings(f"<p class='prose-text'>{sentence}</p>", table, figures.ladder_plot(t, account), positions)
+
+
+def failure(t: Words, run_id: str) -> str:
+    """Why a run was refused or ended by an error, as a sentence; nothing where it was not."""
+    run = live.find(run_id)
+    if run is None or run.ending in ("", "finished", "stopped"):
+        return ""
+    longest = next((event.context_length for event in run.events if isinstance(event, EngineStarted)), 0)
+    return said(frame.error(t, EngineError(run.ending, "", largest=longest)), "wrong")
 
 
 def said(text: str, kind: str = "note") -> str:
@@ -246,6 +255,8 @@ _TO_RACE = """(...values) => {
 
 def started(t: Words, settings: Settings) -> list[object]:
     """Start a race: the transport's new value, and what there is to say about it."""
+    if not settings.prompt.strip():
+        return [gr.skip(), said(t("remark.empty"), "wrong")]
     try:
         return [live.run(race(settings), settings.mode), said(" ".join(remarks(t, settings)))]
     except EngineError as problem:
@@ -267,11 +278,11 @@ def _wire(t: Words, page: Page, guesses: dict[str, Widget], found: Sequence[gr.c
     def finish(run: object, guessed: str, acceptance: float | None, speedup: float | None) -> list[object]:
         run_id = run.get("run", "") if isinstance(run, dict) else str(run or "")
         mine = {"acceptance": acceptance, "speedup": speedup} if run_id == guessed else {}
-        return findings(t, run_id, mine).values()
+        return [*findings(t, run_id, mine).values(), failure(t, run_id) or gr.skip()]
 
     inputs = list(page.settings)
     page.presets.pick(pick, outputs=[*inputs, page.bar, page.remark], **QUIET)
     page.run.click(run, inputs=inputs, outputs=[page.bar, page.remark], js=_TO_RACE, **QUIET)
     committed = [page.settings[0].blur, *(item.change for item in page.settings[1:])]
     gr.on(committed, remark, inputs=inputs, outputs=[page.remark], queue=False, trigger_mode="always_last", **QUIET)
-    page.bar.done(finish, inputs=[page.bar, page.guessed, *guesses.values()], outputs=list(found), **QUIET)
+    page.bar.done(finish, inputs=[page.bar, page.guessed, *guesses.values()], outputs=[*found, page.remark], **QUIET)

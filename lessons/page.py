@@ -18,7 +18,7 @@ from lessons.serving import Shell
 from lessons.words import FRAME, LANGUAGE_NAMES, LANGUAGES, Words, load
 
 ASSETS = Path(__file__).parent.parent / "assets"
-STYLES = ("palette.css", "app.css", "parts.css", "gradio.css")
+STYLES = ("palette.css", "gradio.css", "layout.css", "app.css", "header.css", "parts.css")
 LOCALES = {"en": "en", "zh": "zh-CN"}
 
 

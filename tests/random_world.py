@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from engine import EngineError, Finished, Request, Sampled, SamplingParams, Submitted
 from engine.cache import KVCache
 from engine.drafters.draft_model import DraftModelDrafter
+from engine.events import Drafted
 from engine.model import Model
 from engine.trace import State, apply
 from tests.toys import VOCAB_SIZE, toy_engine, toy_model
@@ -111,9 +112,12 @@ class World:
 
     def step(self, only: str | None = None) -> None:
         """One step, its events folded, and everything compared."""
+        num_running = len(self.engine._scheduler.running)
         for event in self.engine.step(only):
             apply(self.state, event)
-            if isinstance(event, Submitted):
+            if isinstance(event, Drafted):
+                self.check_drafts(event)
+            elif isinstance(event, Submitted):
                 request = self.requests[event.request_id.split("/")[0].split(".")[0]]
                 parent = self.seen.get(event.parent)
                 outputs = (*parent.given, *self.state.token_ids[event.parent]) if parent else ()
@@ -123,6 +127,7 @@ class World:
                 assert event.p > 0
             elif isinstance(event, Finished):
                 self.check_text(event)
+                assert event.finish_reason != "error" or num_running > 1  # alone, whatever was let in fits
         self.num_steps += 1
         self.check_fold()
         self.check_sequences()
@@ -168,6 +173,15 @@ class World:
             seen = self.seen[sequence.id]
             known = [*seen.submitted.prompt_ids, *seen.given, *self.state.token_ids[sequence.id]]
             assert known == sequence.token_ids
+
+    def check_drafts(self, event: Drafted) -> None:
+        """No deeper than K, and one less than what may still be said."""
+        seen, depths = self.seen[event.request_id], [0]
+        for parent in event.parents:
+            depths.append(1 + depths[parent + 1])
+        num_output = len(seen.given) + len(self.state.token_ids[event.request_id])
+        assert max(depths) <= seen.request.params.draft_length
+        assert num_output + max(depths) < seen.submitted.max_new_tokens
 
     def check_text(self, end: Finished) -> None:
         """Ids, text and reason fit each other, and the text that the request would have had alone."""

@@ -40,6 +40,7 @@ def test_the_dry_run_times_every_pass_and_every_drafter(record):
     assert [timed["rows"] for timed in record["passes"]] == 2 * list(gpu.PASS_ROWS)
     assert {speed["drafter"] for speed in record["speed"]} == set(gpu.DRAFTERS)
     assert all(speed["tokens_per_second"] > 0 and speed["tokens_per_pass"] >= 1 for speed in record["speed"])
+    assert all(0 < speed["seconds_to_first_token"] < 5 for speed in record["speed"])
     assert record["engines"][0]["device"] == "cpu"
 
 

@@ -249,20 +249,21 @@ def test_token_zero_is_a_token_like_any_other():
 
 
 class DrawnTreeDrafter(RandomDrafter):
-    """Two children below each of two children, drawn one after the other from a skewed law."""
+    """Two children below each of two children, drawn one after the other from a skewed law, each row from its own."""
 
     def __init__(self, children: str) -> None:
         self._children = children
 
     def propose(self, sequence, num_tokens, table):
-        law = torch.arange(1.0, VOCAB_SIZE + 1) / sum(range(1, VOCAB_SIZE + 1))
+        law = 0.5 ** torch.arange(1.0, VOCAB_SIZE + 1)
         parents, tokens = (-1, -1, 0, 0, 1, 1), []
+        laws = torch.stack([law.roll(3 * row) / law.sum() for row in range(1 + len(parents))])
         for node, parent in enumerate(parents):
-            left = law.clone()
+            left = laws[parent + 1].clone()
             if self._children == "distinct" and node and parents[node - 1] == parent:
                 left[tokens[-1]] = 0.0
             tokens.append(sample(left, uniform(sequence.params.seed, len(sequence), "draft", node)))
-        return Proposal(tuple(tokens), law.expand(1 + len(parents), -1), parents, self._children)
+        return Proposal(tuple(tokens), laws, parents, self._children)
 
 
 @pytest.mark.parametrize("children", ["iid", "distinct"])

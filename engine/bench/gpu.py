@@ -19,7 +19,7 @@ from engine.batch import Batch, Part
 from engine.cache import KVCache
 from engine.config import EngineConfig
 from engine.engine import Engine
-from engine.events import Sampled, Verified
+from engine.events import Sampled, Submitted, Verified
 from engine.report import describe
 from engine.request import Request, SamplingParams
 
@@ -123,7 +123,8 @@ def time_text(engine: Engine, prompt: str, drafter: str, settings: Settings) -> 
         events = list(engine.run([Request(PROMPTS[prompt], params, drafter)]))
         sampled = [event for event in events if isinstance(event, Sampled)]
         verified = [event for event in events if isinstance(event, Verified)]
-        firsts.append(sampled[0].clock - events[0].clock)
+        submitted = next(event for event in events if isinstance(event, Submitted))
+        firsts.append(sampled[0].clock - submitted.clock)
         rates.append((len(sampled) - 1) / max(sampled[-1].clock - sampled[0].clock, 1e-9))
     return {
         "dtype": engine.config.dtype,

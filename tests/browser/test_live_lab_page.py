@@ -1,0 +1,202 @@
+"""The live lab as a whole in a real browser: what is on the first screen, presets, live races, guesses, links."""
+
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+from fake_engine import FakeEngine
+from playwright.sync_api import Page, expect
+from sample_app import served, wait_for
+from toy_race import Costs, Toy, toy_race
+
+import app
+from engine import save_trace
+from lessons import live, page, runs
+from lessons.live_lab_prompts import PRESETS
+from lessons.words import load
+
+pytestmark = pytest.mark.browser
+
+T = {language: load("live_lab", language) for language in ("en", "zh")}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of an app whose only lesson is the lab; its recorded runs are toys."""
+    folder = tmp_path_factory.mktemp("traces")
+    for item in PRESETS:
+        fast = Costs(draft=0.0002, verify=0.028)
+        toy = Toy(seed=len(item.name), costs=Costs() if item is PRESETS[0] else fast, sharpness=0.95)
+        save_trace(
+            toy_race(toy), folder / ("live_lab.jsonl.gz" if item is PRESETS[0] else f"live_lab.{item.name}.jsonl.gz")
+        )
+    runs.recorded_run.cache_clear()
+    chapters = (("speculation", ("live_lab",)),)
+    with mock.patch.object(page, "CHAPTERS", chapters), mock.patch.object(runs, "TRACE_FOLDER", folder):
+        application = app.build("fake")
+    with mock.patch.object(runs, "TRACE_FOLDER", folder), served(application) as address:
+        yield address
+    runs.recorded_run.cache_clear()
+
+
+@pytest.fixture
+def no_model() -> None:
+    live.start_with(None)
+
+
+@pytest.fixture
+def engine() -> Iterator[list[FakeEngine]]:
+    """A made-up engine, 10 ms a step."""
+    made: list[FakeEngine] = []
+
+    def make(progress: object) -> FakeEngine:
+        made.append(FakeEngine(0.01, num_blocks=256))
+        return made[0]
+
+    live.start_with(make)
+    wait_for(lambda: live.status().state == "ready")
+    yield made
+    live.start_with(None)
+
+
+def opened(page: Page, address: str) -> Page:
+    """The page, its recorded run drawn to the end, the tour out of the way and nothing moving."""
+    page.emulate_media(reduced_motion="reduce")
+    page.add_init_script("localStorage.setItem('inference-reader', JSON.stringify({'live_lab.tour': true}))")
+    page.goto(address, wait_until="commit")
+    expect(page.locator(".race-vanilla.is-finished")).to_be_visible()
+    return page
+
+
+def player(page: Page, expression: str) -> object:
+    return page.evaluate(f"window.inferencePage.playerFor('live_lab').{expression}")
+
+
+def value_of(page: Page, label: str) -> str:
+    return page.get_by_label(label, exact=True).first.input_value()
+
+
+def test_the_race_is_on_the_first_screen(page: Page, url: str, no_model: None) -> None:
+    opened(page, url)
+    for lane in ("vanilla", "speculative"):
+        box = page.locator(f".race-{lane} .race-text").bounding_box()
+        assert box["y"] + box["height"] <= 900, lane
+    assert page.locator(".ribbon-vanilla").bounding_box()["y"] < 900
+    expect(page.locator(".inspector-verdict")).to_be_visible()
+    expect(page.locator("h1:visible")).to_have_count(1)
+
+
+@pytest.mark.parametrize("path", ["/", "/zh/"])
+def test_on_a_phone_both_lanes_are_on_the_first_screen_and_nothing_sticks_out(
+    phone: Page, url: str, no_model: None, path: str
+) -> None:
+    opened(phone, url + path)
+    for lane in ("vanilla", "speculative"):
+        assert phone.locator(f".race-{lane} .race-text .race-token").first.bounding_box()["y"] < 800, lane
+    assert phone.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+
+
+def test_a_first_visit_plays_the_run_once_under_the_tour(page: Page, url: str, no_model: None) -> None:
+    page.goto(url, wait_until="commit")
+    expect(page.locator(".race-step")).to_contain_text("of 6")
+    wait_for(lambda: player(page, "isPlaying"))
+    expect(page.locator(".race-vanilla.is-finished")).to_be_visible()
+    wait_for(lambda: not player(page, "isPlaying"))
+
+
+def test_without_a_model_running_says_why_not(page: Page, url: str, no_model: None) -> None:
+    opened(page, url)
+    page.locator("#lab-run").click()
+    expect(page.locator("#lab-remark")).to_contain_text("started without a model")
+    assert player(page, "runId") == "recorded-live_lab"
+
+
+def test_a_preset_shows_its_recorded_run_and_sets_the_controls(page: Page, url: str, no_model: None) -> None:
+    opened(page, url)
+    page.get_by_label("Copy from the prompt").check(force=True)
+    expect(page.locator(".presets-proves")).to_have_text(T["en"]("stage.preset.copy.proves"))
+    wait_for(lambda: player(page, "runId") == "recorded-live_lab.copy")
+    expect(page.get_by_label("Prompt", exact=True)).to_have_value(PRESETS[1].prompt)
+    expect(page.locator("#lab-sentence")).to_contain_text("times as fast and saved")
+    expect(page.locator("#lab-sentence")).to_contain_text("recorded · a made-up machine, 2026-11-30")
+
+
+def test_a_live_race_runs_and_is_reconciled(page: Page, url: str, engine: list) -> None:
+    opened(page, f"{url}/?lesson=live_lab&n=24")
+    page.locator("#lab-run").click()
+    expect(page.locator(".transport-state")).to_have_text("Ran just now on this machine")
+    assert player(page, "about.mode") == "race"
+    for lane in ("vanilla", "speculative"):
+        expect(page.locator(f".race-{lane} .race-token:not([data-index='-1'])")).to_have_count(24)
+    expect(page.locator("#lab-sentence")).to_contain_text("measured")
+    assert {"vanilla", "speculative"} <= set(engine[0].steps)
+
+
+def test_stop_gives_the_blocks_back_and_can_be_pressed_twice(page: Page, url: str, engine: list) -> None:
+    opened(page, f"{url}/?lesson=live_lab&n=256")
+    page.locator("#lab-run").click()
+    wait_for(lambda: engine[0].pool.num_used > 0)
+    page.get_by_role("button", name="Stop").dblclick()
+    expect(page.locator(".transport-state")).to_have_text("Stopped")
+    wait_for(lambda: engine[0].pool.num_used == 0)
+    expect(page.locator(".race-vanilla .race-count")).to_contain_text("stopped after")
+
+
+def test_an_empty_prompt_gets_a_sentence(page: Page, url: str, engine: list) -> None:
+    opened(page, url)
+    page.get_by_label("Prompt", exact=True).fill("   ")
+    page.locator("#lab-run").click()
+    expect(page.locator("#lab-remark")).to_contain_text(T["en"]("remark.empty"))
+
+
+def test_markup_in_a_prompt_is_shown_as_text(page: Page, url: str, engine: list) -> None:
+    opened(page, f"{url}/?lesson=live_lab&n=2")
+    nasty = "<img src=x onerror=alert(1)> <|im_end|> \u202e"
+    page.get_by_label("Prompt", exact=True).fill(nasty)
+    page.locator("#lab-run").click()
+    expect(page.locator(".race-prompt-text")).to_contain_text("<img src=x")
+    expect(page.locator(".race-prompt-text")).to_contain_text("⟨U+202E⟩")
+    assert page.locator("img[src='x']").count() == 0
+
+
+def test_guesses_stand_in_the_table_of_the_run_that_they_are_about(page: Page, url: str, no_model: None) -> None:
+    opened(page, url)
+    for _ in range(2):
+        page.get_by_role("button", name="Commit to this answer").first.click()
+    page.locator("#lab-guessed").click()
+    wait_for(lambda: player(page, "runId") == "recorded-live_lab.copy")
+    expect(page.locator("table.figures:visible")).to_contain_text("Your guess: acceptance")
+    expect(page.locator("table.figures:visible")).to_contain_text("Your guess: speed-up")
+    page.get_by_label("Chinese").check(force=True)
+    expect(page.locator("table.figures:visible")).not_to_contain_text("Your guess")
+
+
+def test_a_link_sets_the_controls(page: Page, url: str, no_model: None) -> None:
+    opened(page, f"{url}/?lesson=live_lab&k=7&drafter=ngram&t=0&prompt=Hello")
+    expect(page.get_by_label("Prompt", exact=True)).to_have_value("Hello")
+    expect(page.get_by_label("number input for K, guesses per round")).to_have_value("7")
+    expect(page.get_by_label("Drafter")).to_have_value(T["en"]("drafter.ngram"))
+
+
+def test_breaking_it_changes_the_settings_and_starts_a_race(page: Page, url: str, engine: list) -> None:
+    opened(page, f"{url}/?lesson=live_lab&n=8")
+    page.locator("#lab-break-deep").click()
+    wait_for(lambda: player(page, "wasLive"))
+    expect(page.get_by_label("number input for K, guesses per round")).to_have_value("12")
+    expect(page.get_by_label("Drafter")).to_have_value(T["en"]("drafter.early_exit"))
+
+
+def test_the_chinese_page_speaks_chinese(page: Page, url: str, no_model: None) -> None:
+    opened(page, f"{url}/zh/")
+    expect(page.locator(".race-vanilla .race-title")).to_have_text("普通解码")
+    expect(page.locator(".inspector-verdict")).to_contain_text("随机数")
+    expect(page.locator("#lab-sentence")).to_contain_text("投机解码更慢")
+
+
+def test_the_lesson_has_fewer_than_sixty_components() -> None:
+    with mock.patch.object(page, "CHAPTERS", (("speculation", ("live_lab",)),)):
+        built = page.blocks(page.Page("speculation", ("live_lab",), "en"))
+    shown = [
+        block for block in built.blocks.values() if block.get_block_name() not in ("row", "column", "form", "tabs")
+    ]
+    assert len(shown) < 60, sorted(block.get_block_name() for block in shown)
