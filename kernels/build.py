@@ -20,7 +20,8 @@ from pathlib import Path
 
 import torch
 
-SOURCES = ("threads.c", "linear.c", "attention.c", "rows.c", "vocabulary.c", "layer.c")
+HEADERS = ("vectors.h", "native.h")
+SOURCES = ("threads.c", "linear.c", "attention_tile.c", "attention.c", "rows.c", "vocabulary.c", "layer.c")
 FLAGS = ("-shared", "-fPIC", "-std=gnu11", "-O2", "-ffp-contract=off", "-fvisibility=hidden", "-Wno-psabi")
 TUNINGS = (("-march=native",), ("-mcpu=native",), ())  # the first that the compiler takes
 NO_COMPILER = (
@@ -51,7 +52,7 @@ def cache_folder() -> Path:
 def library_name() -> str:
     """A file name that changes with the sources, the flags and the processor, so that a stale file is never loaded."""
     folder = Path(__file__).parent
-    parts = [(folder / name).read_bytes() for name in ("native.h", *SOURCES)]
+    parts = [(folder / name).read_bytes() for name in (*HEADERS, *SOURCES)]
     parts += [repr((FLAGS, TUNINGS, sys.platform, platform.machine(), _processor())).encode()]
     return f"kernels-{hashlib.sha256(b''.join(parts)).hexdigest()[:20]}.so"
 
@@ -62,7 +63,8 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
-    return "".join(next((line for line in lines if line.startswith(key)), "") for key in ("model name", "flags", "Feat"))
+    first = (next((line for line in lines if line.startswith(key)), "") for key in ("model name", "flags", "Features"))
+    return "".join(first)
 
 
 # ---- compile --------------------------------------------------------------------------------------------------------
@@ -79,7 +81,7 @@ def compile_to(target: Path, commands: list[tuple[str, ...]], tunings: tuple[tup
         output = Path(folder) / target.name
         for command in commands:
             for tuning in tunings:
-                line = [*command, *FLAGS, *tuning, f"-I{Path(__file__).parent}", "-x", "c", "-", "-o", str(output), "-lm"]
+                line = [*command, *FLAGS, *tuning, f"-I{Path(__file__).parent}", "-xc", "-", "-o", output, "-lm"]
                 if _succeeds(line, unit) and output.exists():
                     os.replace(output, target)
                     return True

@@ -16,7 +16,6 @@ from kernels.linear import PANEL, Matrix, Packed
 from kernels.paged_attention import Attention
 from kernels.rope import CACHE_KINDS, MOST_DIM, Angles
 
-
 ROOMS = ("normed", "qkv", "queries", "attended", "gate", "up", "inner")  # what lies between, in the order of layer.c
 
 
@@ -138,7 +137,7 @@ def native(
     inner = first.down.shape[1]
     widths = (x.shape[1], first.qkv.shape[0], queries, queries, inner, inner, inner)
     room = torch.empty(num_rows * sum(widths))
-    pointers = (ctypes.c_void_p * len(weights))
+    pointers = ctypes.c_void_p * len(weights)
     stack = Stack(num_layers=len(weights), rows=num_rows, kind=CACHE_KINDS[keys[0].dtype], x=x.data_ptr())
     arrays = [
         pointers(*[ctypes.addressof(layer.record) for layer in weights]),

@@ -10,7 +10,7 @@ from html import escape
 
 import gradio as gr
 
-from engine import EngineError, EngineStarted, accept_chain, explain_speedup
+from engine import EngineError, EngineStarted, explain_speedup
 from lessons import frame, live, plots
 from lessons import live_lab_figures as figures
 from lessons.live_lab_account import origin, race_account
@@ -53,16 +53,15 @@ QUIET = {"show_progress": "hidden", "api_visibility": "private"}
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What the page says of a finished run: a sentence, a table, and two charts (None where there is nothing)."""
+    """What the page says of a finished run: a sentence with a table, and two charts (None where there is nothing)."""
 
-    sentence: str
-    table: str
+    text: str
     ladder: object
     positions: object
 
     def values(self) -> list[object]:
         """In the order of the components on the page."""
-        return [self.sentence, self.table, self.ladder, self.positions]
+        return [self.text, self.ladder, self.positions]
 
 
 def findings(t: Words, run_id: str, guesses: dict[str, float | None]) -> Findings:
@@ -70,12 +69,13 @@ def findings(t: Words, run_id: str, guesses: dict[str, float | None]) -> Finding
     events = live.events(run_id)
     account = race_account(events)
     if account is None:
-        return Findings(failure(t, run_id) or said(t("run.nothing")), "", None, None)
+        return Findings(failure(t, run_id) or said(t("run.nothing")), None, None)
     kind = "recorded" if run_id.startswith("recorded-") else "measured"
     table = frame.reconcile(t, figures.reconcile_rows(t, account, guesses, kind))
     sentence = f"{figures.conclusion(t, account)} {frame.badge(t, kind, origin(events))}"
     positions = figures.positions_plot(t, account) if account.by_position else None
-    return Findings(f"<p class='prose-text'>{sentence}</p>", table, figures.ladder_plot(t, account), positions)
+    text = f"<p class='prose-text' id='lab-sentence'>{sentence}</p>{table}"
+    return Findings(text, figures.ladder_plot(t, account), positions)
 
 
 def failure(t: Words, run_id: str) -> str:
@@ -215,28 +215,27 @@ def _derive(t: Words) -> None:
     ]
     frame.derivation(t, lines)
     frame.prose(t("derive.after"))
-    frame.source(t, race_account, explain_speedup, accept_chain)
+    frame.source(t, race_account, explain_speedup)
 
 
 def _reconcile(t: Words) -> list[gr.components.Component]:
     first = findings(t, recording(FIRST.name), {})
     frame.beat(t, "reconcile", t("reconcile.title"))
     frame.prose(t("reconcile.intro"))
-    sentence = gr.HTML(first.sentence, apply_default_css=False, elem_id="lab-sentence")
-    table = frame.table(first.table)
+    text = frame.table(first.text)
     with gr.Row(elem_classes="wide"):
         with gr.Column(min_width=300):
             ladder = plots.place(first.ladder, t("ladder.label"))
         with gr.Column(min_width=300):
             positions = plots.place(first.positions, t("positions.label"))
-    return [sentence, table, ladder, positions]
+    return [text, ladder, positions]
 
 
 def _break(t: Words, page: Page) -> None:
     frame.beat(t, "break", t("break.title"))
-    frame.prose(t("break.intro"))
+    intros = {"deep": f"{t('break.intro')}\n\n"}
     for name, changes in BREAKS.items():
-        frame.prose(t(f"break.{name}"))
+        frame.prose(intros.get(name, "") + t(f"break.{name}"))
         button = gr.Button(t(f"break.{name}.button"), elem_id=f"lab-break-{name}")
 
         def broken(*values: object, changes: dict[str, object] = changes) -> list[object]:

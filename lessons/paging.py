@@ -6,15 +6,15 @@ Knows nothing of how the engine manages blocks: it sees events.
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
 import gradio as gr
 
-from engine import BlockPool, Engine, EngineError, EngineStarted, Event
+from engine import Engine, EngineError, EngineStarted, Event
 from lessons import frame, live, paging_exhibits, paging_simulation, plots
 from lessons import paging_figures as figures
-from lessons import paging_pool as pool
 from lessons import paging_scenarios as scenarios
+from lessons import paging_workbench as workbench
+from lessons.paging_figures import badge_words, said
 from lessons.paging_proof import LARGEST, LINES, Line, checked
 from lessons.paging_scenarios import FIRST, PRESETS, Settings
 from lessons.stage import Stage, Widget
@@ -23,7 +23,6 @@ from lessons.words import Words
 QUIET = {"show_progress": "hidden", "api_visibility": "private"}
 LATEST = QUIET | {"trigger_mode": "always_last"}
 PAPER = "paging.paper"
-FIRST_OPERATIONS: tuple[pool.Operation, ...] = (("new", "", 6), ("fork", "A", 0), ("append", "A", 1), ("new", "", 9))
 BLOCK_SIZES = (1, 4, 16, 64, 256, 1024)
 
 # ---- recorded runs ------------------------------------------------------------------------------------------------
@@ -55,12 +54,6 @@ def recording(name: str) -> str:
 
 
 # ---- what is said about a run -------------------------------------------------------------------------------------
-
-
-def said(text: str, kind: str = "note") -> str:
-    """A remark as HTML; nothing for no text."""
-    role = "alert" if kind == "wrong" else "status"
-    return f"<p class='callout {kind}' role='{role}'>{escape(text)}</p>" if text else ""
 
 
 def reconciled(t: Words, run_id: str) -> str:
@@ -108,7 +101,7 @@ def build(t: Words) -> None:
     guesses = _predict(t)
     _paper(t)
     lab = _lab(t)
-    _bench(t)
+    workbench.panel(t)
     _derive(t)
     table = _reconcile(t, lab, guesses)
     _break(t)
@@ -133,12 +126,8 @@ def _paper(t: Words) -> None:
     frame.prose(t("run.intro"))
     run_id = live.replay(PAPER)
     frame.transport(t, run_id, channel=PAPER, autoplay=False)
-    Stage("blocks", t, run_id, channel=PAPER, elem_id="paging-paper", elem_classes="wide", options=_badge_words(t))
+    Stage("blocks", t, run_id, channel=PAPER, elem_id="paging-paper", elem_classes="wide", options=badge_words(t))
     frame.prose(t("run.paper", source=frame.badge(t, "cited", t("source.vllm"))), size="note")
-
-
-def _badge_words(t: Words) -> dict[str, object]:
-    return {"badges": {kind: t.frame(f"badge.{kind}") for kind in ("measured", "recorded", "simulated")}}
 
 
 def _lab(t: Words) -> Lab:
@@ -151,7 +140,7 @@ def _lab(t: Words) -> Lab:
             bar = frame.transport(t, run_id)
         run = gr.Button(t("control.run"), variant="primary", scale=1, min_width=140, elem_id="paging-run")
     remark = gr.HTML("", apply_default_css=False, elem_id="paging-remark")
-    options = _badge_words(t) | {"can_fork": True}
+    options = badge_words(t) | {"can_fork": True}
     blocks = Stage("blocks", t, run_id, elem_id="paging-blocks", elem_classes="wide", options=options)
     settings = _settings(t)
     frame.prose(t("lab.after"), size="note")
@@ -172,51 +161,6 @@ def _settings(t: Words) -> list[gr.components.Component]:
         temperature = gr.Slider(0, 2, first.temperature, step=0.05, label=t("control.temperature"))
         seed = gr.Number(first.seed, label=t("control.seed"), precision=0, minimum=0, maximum=2**31 - 1)
     return [prompt, second, samples, length, temperature, seed]
-
-
-def _bench(t: Words) -> None:
-    """A pool in the reader's hands, with the refusal."""
-    frame.prose(t("bench.intro", blocks=pool.NUM_BLOCKS, size=pool.BLOCK_SIZE))
-    first = pool.play(FIRST_OPERATIONS)
-    done = gr.State(list(FIRST_OPERATIONS))
-    with gr.Row(elem_classes=["wide", "controls"]):
-        sequence = gr.Dropdown(first.sequences, value="A", label=t("bench.sequence"), filterable=False)
-        tokens = gr.Slider(1, 16, 5, step=1, label=t("bench.tokens"))
-    with gr.Row(elem_classes=["wide", "quiet-buttons"]):
-        buttons = {kind: gr.Button(t(f"bench.{kind}"), size="sm", elem_id=f"paging-{kind}") for kind in BENCH_BUTTONS}
-    remark = gr.HTML(said(t("bench.start")), apply_default_css=False, elem_id="paging-bench-remark")
-    options = _badge_words(t) | {"badge": "measured"}
-    shown = Widget("blocks", t, t.group("stage."), value=first.as_value(), options=options, elem_id="paging-bench",
-                   elem_classes="wide")  # fmt: skip
-    for kind, button in buttons.items():
-
-        def act(operations: list, name: str | None, count: float, kind: str = kind) -> list[object]:
-            return acted(t, operations, (kind, name or "", int(count)))
-
-        button.click(act, [done, sequence, tokens], [done, sequence, shown, remark], **QUIET)
-    frame.source(t, BlockPool)
-
-
-BENCH_BUTTONS = (*pool.KINDS, "fill", "reset")
-
-
-def acted(t: Words, operations: Sequence[pool.Operation], operation: pool.Operation) -> list[object]:
-    """One more operation on the pool: what was done, the sequences there are, the picture, and what to say."""
-    wanted = [*operations, operation]
-    if operation[0] == "fill":
-        wanted = pool.fill_up(operations, operation[2])
-    elif operation[0] == "reset" or len(wanted) > pool.MOST_OPERATIONS:
-        wanted = []
-    bench = pool.play(wanted)
-    if bench.refusal is None:
-        remark = said(t("bench.done", free=bench.pool.num_free, used=bench.pool.num_used))
-    else:
-        wanted = wanted[:-1]
-        refused = f"{type(bench.refusal).__name__}: {frame.error(t, bench.refusal)}"
-        remark = said(f"{refused} {t('bench.refused', used=bench.pool.num_used)}", "wrong")
-    names = bench.sequences
-    chosen = operation[1] if operation[1] in names else names[-1] if names else None
-    return [wanted, gr.Dropdown(choices=names, value=chosen), bench.as_value(), remark]
 
 
 def _derive(t: Words) -> None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from html import escape
 
 import plotly.graph_objects as go
 
@@ -34,6 +35,20 @@ LEGIBLE = {"minsize": 11, "mode": "hide"}
 PERCENT = "%{y:.1f} %"
 PARTS = {"tokens": (plots.GOOD, ""), "reserved": (plots.ACCENT, "/"), "internal": (plots.BAD, "x"),
          "external": (plots.NEUTRAL, ".")}  # fmt: skip
+
+# ---- words and badges ---------------------------------------------------------------------------------------------
+
+
+def said(text: str, kind: str = "note") -> str:
+    """A remark as HTML; nothing for no text."""
+    role = "alert" if kind == "wrong" else "status"
+    return f"<p class='callout {kind}' role='{role}'>{escape(text)}</p>" if text else ""
+
+
+def badge_words(t: Words) -> dict[str, object]:
+    """The badges of a stage, in the reader's language."""
+    return {"badges": {kind: t.frame(f"badge.{kind}") for kind in ("measured", "recorded", "simulated")}}
+
 
 # ---- a run --------------------------------------------------------------------------------------------------------
 
@@ -200,9 +215,11 @@ def layer_rows(t: Words, num_layers: int) -> dict[str, object]:
     for append in (exhibits.append_in_every_layer, exhibits.append_then_advance):
         caches, length = append(tokens)
         verdict = "right" if length == len(tokens) else "wrong"
+        wrong = t("broken.length", length=length, tokens=len(tokens))
+        said_of = t("broken.fine") if verdict == "right" else wrong
         for layer, cache in enumerate(caches):
             cells = [_cell(key, _kind(key, at < length)) for at, key in enumerate(cache)]
-            note = t("broken.length", length=length, tokens=len(tokens)) if layer == 0 else ""
+            note = said_of if layer == 0 else ""
             label = f"{append.__name__}, {t('broken.layer', layer=layer)}"
             rows.append({"label": label, "cells": cells, "verdict": verdict, "note": note})
     return {"rows": rows}

@@ -90,10 +90,10 @@ class Worker:
             raise
 
     def close(self) -> None:
-        """End the thread after the current step; runs in hand are stopped."""
+        """End the thread after the current step; runs in hand are stopped. A model that still loads is not waited for."""
         self._is_closing = True
         self._inbox.put(None)
-        if self._thread.is_alive():
+        if self._state.state == "ready":
             self._thread.join(timeout=5)
 
     def _check_ready(self) -> None:

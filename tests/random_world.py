@@ -3,21 +3,36 @@
 Knows nothing of how the engine keeps them; `truth` is a second engine with room enough, one request at a time.
 """
 
+import functools
 import random
 from dataclasses import dataclass
 
 from engine import EngineError, Finished, Request, Sampled, SamplingParams, Submitted
 from engine.cache import KVCache
+from engine.drafters import Proposal
 from engine.drafters.draft_model import DraftModelDrafter
+from engine.drafters.layer_skip import LayerSkipDrafter
 from engine.events import Drafted
 from engine.model import Model
 from engine.trace import State, apply
 from tests.toys import VOCAB_SIZE, toy_engine, toy_model
 
 END = 6  # the token that ends a text
-DRAFTERS = ("none", "ngram", "layer_skip", "layer_skip:0,1,2,3", "early_exit:4", "random", "tree", "small")
+DRAFTERS = (
+    *("none", "ngram", "layer_skip", "layer_skip:0,1,2,3", "early_exit:4"),
+    *("random", "tree", "decoys", "decoys", "small"),
+)
 BEGINNINGS = ([1, 2, 3, 1, 2, 4, 1, 2, 3], [0, 7] * 9, [5] * 13, [4], [2, 3])
 STOPS = ((), (), ("B",), ("HB", "BB"), ("AHBG", "GH", "CCCC"))
+
+
+class DecoyTreeDrafter(LayerSkipDrafter):
+    """What all layers of the target say, each token after a wrong sibling, so that what is kept has to move."""
+
+    def propose(self, sequence, num_tokens, table):
+        right = super().propose(sequence, num_tokens // 2, table).token_ids
+        tokens = [token for drafted in right for token in ((drafted + 1) % VOCAB_SIZE, drafted)]
+        return Proposal(tuple(tokens), None, tuple(2 * (node // 2) - 1 for node in range(len(tokens))))
 
 
 @dataclass
@@ -56,6 +71,8 @@ class World:
         engine = toy_engine(toy_model(7, eos_token_ids=(END,), sliding_window=self.window), **settings)
         draft = Model(toy_model(3, vocab_size=7), "float32")  # does not know the target's last token
         cache = KVCache(draft.config, engine.config.num_blocks, engine.config.block_size, "float32")
+        decoys = functools.partial(DecoyTreeDrafter, engine.model, engine.cache, range(4))
+        engine._admission._extra_drafters["decoys"] = decoys
         engine._admission._extra_drafters["small"] = lambda: DraftModelDrafter(draft, cache, VOCAB_SIZE)
         return engine
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from kernels import build, memory
 
 ROOT = Path(__file__).parent.parent

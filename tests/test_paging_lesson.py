@@ -6,7 +6,16 @@ import pytest
 from toys import toy_engine
 
 from engine import BlockCopied, BlockHit, BlockShared, BlockTaken, EngineError, Finished, OutOfBlocks, Submitted, fold
-from lessons import live, paging, paging_exhibits, paging_figures, paging_pool, paging_proof, paging_scenarios
+from lessons import (
+    live,
+    paging,
+    paging_exhibits,
+    paging_figures,
+    paging_pool,
+    paging_proof,
+    paging_scenarios,
+    paging_workbench,
+)
 from lessons.paging_figures import PAPER_RUNNING, PAPER_SHARES
 from lessons.paging_pool import play
 from lessons.paging_simulation import CAPACITY, POLICIES, Buddies, draw_lengths, simulate
@@ -76,7 +85,7 @@ def _with_tokens(request, count):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_filling_the_pool_ends_in_a_typed_refusal_that_changes_nothing(language):
     t = load("paging", language)
-    wanted, _, value, remark = paging.acted(t, [], ("fill", "", 7))
+    wanted, _, value, remark = paging_workbench.acted(t, [], ("fill", "", 7))
     bench = play([*wanted, ("new", "", 7)])
     assert isinstance(bench.refusal, OutOfBlocks)
     assert (bench.refusal.values["needed"], bench.refusal.values["free"]) == (2, 0)
@@ -95,7 +104,7 @@ def test_the_same_tokens_again_share_full_blocks_only_and_freed_ones_are_found()
 
 
 def test_the_events_of_the_bench_rebuild_its_pool():
-    operations = [*paging.FIRST_OPERATIONS, ("append", "A/1", 5), ("free", "A", 0), ("again", "B", 4)]
+    operations = [*paging_workbench.FIRST_OPERATIONS, ("append", "A/1", 5), ("free", "A", 0), ("again", "B", 4)]
     bench = play(operations)
     state = fold(bench.events)
     assert state.tables == {name: list(bench.pool.table(name)) for name in bench.sequences}
@@ -108,7 +117,7 @@ def test_operations_on_what_is_not_there_do_nothing_and_too_many_start_anew():
     t = load("paging", "en")
     assert not play([("free", "A", 0), ("append", "Z", 3), ("fork", "", 0)]).sequences
     many = [("new", "", 1)] * paging_pool.MOST_OPERATIONS
-    assert paging.acted(t, many, ("new", "", 1))[0] == []
+    assert paging_workbench.acted(t, many, ("new", "", 1))[0] == []
 
 
 # ---- what is said about a run -------------------------------------------------------------------------------------

@@ -1,0 +1,172 @@
+/* Vectors of 8 floats: AVX2 intrinsics where the machine has them, otherwise the compiler's own vector type.
+ *
+ * Knows nothing of the kernels. Every sum has one fixed order, written out, so that no compiler may choose another.
+ */
+#pragma once
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#define HAS_AVX2 1
+#include <immintrin.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+
+typedef float v8 __attribute__((vector_size(32)));
+typedef int32_t i8 __attribute__((vector_size(32)));
+typedef uint32_t u8 __attribute__((vector_size(32)));
+
+INLINE v8 load(const float *p) {
+    v8 a;
+    memcpy(&a, p, sizeof a);
+    return a;
+}
+
+INLINE void store(float *p, v8 a) { memcpy(p, &a, sizeof a); }
+
+INLINE v8 set(float a) { return (v8){a, a, a, a, a, a, a, a}; }
+
+#ifdef HAS_AVX2
+
+INLINE v8 fma8(v8 a, v8 b, v8 c) { return (v8)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+INLINE v8 max8(v8 a, v8 b) { return (v8)_mm256_max_ps((__m256)a, (__m256)b); } /* b where either is NaN */
+INLINE v8 min8(v8 a, v8 b) { return (v8)_mm256_min_ps((__m256)a, (__m256)b); }
+INLINE v8 load_half(const uint16_t *p) { return (v8)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+INLINE v8 load_bfloat(const uint16_t *p) {
+    return (v8)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16);
+}
+INLINE v8 load_int8(const int8_t *p) {
+    return (v8)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
+INLINE void store_half(uint16_t *p, v8 a) {
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph((__m256)a, _MM_FROUND_TO_NEAREST_INT));
+}
+INLINE v8 round8(v8 a) { return (v8)_mm256_round_ps((__m256)a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+INLINE i8 to_int(v8 a) { return (i8)_mm256_cvtps_epi32((__m256)a); }
+
+#else
+
+INLINE v8 fma8(v8 a, v8 b, v8 c) {
+#if defined(__FP_FAST_FMAF) || defined(__aarch64__)
+    UNROLL for (int i = 0; i < 8; i++) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return c;
+#else
+    return a * b + c;
+#endif
+}
+
+INLINE v8 max8(v8 a, v8 b) {
+    i8 is_greater = a > b;
+    return (v8)(((i8)a & is_greater) | ((i8)b & ~is_greater));
+}
+
+INLINE v8 min8(v8 a, v8 b) {
+    i8 is_less = a < b;
+    return (v8)(((i8)a & is_less) | ((i8)b & ~is_less));
+}
+
+INLINE float half_to_float(uint16_t half) {
+#ifdef __FLT16_MAX__
+    _Float16 value;
+    memcpy(&value, &half, sizeof value);
+    return (float)value;
+#else /* shift exponent and mantissa into place, then multiply by 2^112: subnormals come out right too */
+    uint32_t bits = (uint32_t)(half & 0x7fff) << 13, sign = (uint32_t)(half & 0x8000) << 16;
+    if (bits >= 0x0f800000u) bits |= 0x70000000u; /* infinity and NaN */
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    if (bits < 0x0f800000u) value *= 0x1p112f;
+    memcpy(&bits, &value, sizeof value);
+    bits |= sign;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+#endif
+}
+
+INLINE uint16_t float_to_half(float value) {
+#ifdef __FLT16_MAX__
+    _Float16 rounded = (_Float16)value;
+    uint16_t half;
+    memcpy(&half, &rounded, sizeof half);
+    return half;
+#else /* round to nearest even */
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint16_t sign = (uint16_t)((bits >> 16) & 0x8000);
+    bits &= 0x7fffffffu;
+    if (bits > 0x7f800000u) return sign | 0x7e00;
+    if (bits >= 0x477ff000u) return sign | 0x7c00;
+    if (bits < 0x38800000u) { /* subnormal: let a float addition at the right exponent do the rounding */
+        float magnitude;
+        memcpy(&magnitude, &bits, sizeof bits);
+        magnitude += 0.5f;
+        memcpy(&bits, &magnitude, sizeof bits);
+        return sign | (uint16_t)(bits - 0x3f000000u);
+    }
+    bits += 0xc8000000u + 0xfffu + ((bits >> 13) & 1);
+    return sign | (uint16_t)(bits >> 13);
+#endif
+}
+
+INLINE v8 load_half(const uint16_t *p) {
+    v8 a;
+    UNROLL for (int i = 0; i < 8; i++) a[i] = half_to_float(p[i]);
+    return a;
+}
+
+INLINE v8 load_bfloat(const uint16_t *p) {
+    i8 bits;
+    UNROLL for (int i = 0; i < 8; i++) bits[i] = (int32_t)((uint32_t)p[i] << 16);
+    return (v8)bits;
+}
+
+INLINE v8 load_int8(const int8_t *p) {
+    v8 a;
+    UNROLL for (int i = 0; i < 8; i++) a[i] = (float)p[i];
+    return a;
+}
+
+INLINE void store_half(uint16_t *p, v8 a) {
+    UNROLL for (int i = 0; i < 8; i++) p[i] = float_to_half(a[i]);
+}
+
+INLINE v8 round8(v8 a) { return (a + set(0x1.8p23f)) - set(0x1.8p23f); }
+INLINE i8 to_int(v8 a) { return __builtin_convertvector(a, i8); }
+
+#endif
+
+INLINE void store_bfloat(uint16_t *p, v8 a) { /* to the nearest, ties to even */
+    u8 bits = (u8)a, rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    u8 quiet = (bits >> 16) | 0x40; /* a NaN must not carry over into infinity */
+    u8 is_nan = (u8)(a != a);
+    rounded = (rounded & ~is_nan) | (quiet & is_nan);
+    for (int i = 0; i < 8; i++) p[i] = (uint16_t)rounded[i];
+}
+
+/* The eight lanes in one fixed order: ((0+4)+(2+6)) + ((1+5)+(3+7)). */
+INLINE float sum8(v8 a) { return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7])); }
+
+INLINE float largest8(v8 a) {
+    float best = a[0];
+    for (int i = 1; i < 8; i++) best = a[i] > best ? a[i] : best;
+    return best;
+}
+
+/* e^x to 2e-7 for −87 ≤ x ≤ 88: 2^n times a polynomial on |r| ≤ ln 2 / 2. Below it is 0, above e^88; NaN stays NaN. */
+INLINE v8 exp8(v8 x) {
+    v8 inside = min8(set(88.0f), max8(set(-87.0f), x));
+    v8 n = round8(inside * set(1.44269504f));
+    v8 r = fma8(n, set(-0.693145752f), inside);
+    r = fma8(n, set(-1.42860677e-6f), r);
+    v8 p = set(1.98412698e-4f);
+    p = fma8(p, r, set(1.38888889e-3f));
+    p = fma8(p, r, set(8.33333333e-3f));
+    p = fma8(p, r, set(4.16666667e-2f));
+    p = fma8(p, r, set(1.66666667e-1f));
+    p = fma8(p, r, set(0.5f));
+    p = fma8(p, r * r, r) + set(1.0f);
+    return (v8)(((i8)p + (to_int(n) << 23)) & ~(x < set(-87.0f)));
+}
