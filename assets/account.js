@@ -8,7 +8,7 @@ export const SPECULATIVE = "speculative";
 export function account(state) {
   const vanilla = paceOf(state.requests[VANILLA]);
   const speculative = paceOf(state.requests[SPECULATIVE]);
-  const rounds = speculative && roundsOf(speculative, state.requests[SPECULATIVE]);
+  const rounds = speculative && roundsOf(speculative);
   const costs = costsOf(vanilla, speculative, rounds);
   return { vanilla, speculative, rounds, costs, speedup: speedupOf(vanilla, speculative, rounds, costs), identity: identityOf(state) };
 }
@@ -30,13 +30,13 @@ export function paceOf(request) {
   };
 }
 
-function roundsOf(pace, request) {
+function roundsOf(pace) {
   const positions = [];
-  let drafted = 0;
-  for (const { verified } of pace.generation) {
+  let numDrafted = 0;
+  for (const { drafted, verified } of pace.generation) {
     if (!verified) continue;
-    drafted += verified.token_ids.length;
-    const depths = depthsOf(request.rounds.find((round) => round.verified === verified).drafted);
+    numDrafted += verified.token_ids.length;
+    const depths = depthsOf(drafted);
     verified.verdicts.forEach((verdict, node) => {
       const place = (positions[depths[node]] ??= { lookedAt: 0, accepted: 0 });
       if (verdict !== "unreached") place.lookedAt += 1;
@@ -47,11 +47,11 @@ function roundsOf(pace, request) {
   const accepted = sum(positions, (place) => place.accepted);
   const count = pace.generation.length;
   return {
-    count, drafted, lookedAt, accepted, positions,
+    count, drafted: numDrafted, lookedAt, accepted, positions,
     tau: count ? pace.numGenerated / count : null,
     saved: pace.numGenerated - count,
     alpha: lookedAt ? accepted / lookedAt : null,
-    perRound: count ? drafted / count : null,
+    perRound: count ? numDrafted / count : null,
   };
 }
 

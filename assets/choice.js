@@ -27,8 +27,9 @@ function makeChoice() {
 
 /** What to look at in a round: the draft that was refused, or else its last token. `round` is the fold's. */
 export function decisive(request, round) {
-  const draft = round.verified ? round.verified.verdicts.indexOf("rejected") : -1;
-  const index = draft < 0 ? round.sampled.at(-1) ?? -1 : -1;
-  const isAccepted = draft < 0 && index >= 0 && (round.verified?.num_accepted ?? 0) >= round.sampled.length;
-  return { request, round: round.round, draft: isAccepted ? round.sampled.length - 1 : draft, index };
+  const verdicts = round.verified?.verdicts ?? [];
+  const refused = verdicts.indexOf("rejected");
+  if (refused >= 0) return { request, round: round.round, draft: refused, index: -1 };
+  const accepted = verdicts.flatMap((verdict, node) => (verdict === "accepted" ? [node] : []));
+  return { request, round: round.round, draft: accepted[round.sampled.length - 1] ?? -1, index: round.sampled.at(-1) ?? -1 };
 }

@@ -1,7 +1,7 @@
 /* What the C kernels share: constants, the thread team, and the records of arguments.
  *
- * Knows nothing of Python, which compiles all sources as one unit (build.py). An operation is a `…_part` function, which does one thread's share of it: kernels run them
- * alone, a layer runs them one after another with barriers in between.
+ * Knows nothing of Python, which compiles all sources as one unit (build.py). An operation is a `…_part` function that
+ * does one thread's share of it: kernels run them alone, a layer runs them one after another with barriers in between.
  */
 #pragma once
 #include "vectors.h"

@@ -6,14 +6,13 @@ Knows nothing of how tokens are drafted or accepted: it hands requests to the en
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 import gradio as gr
 
-from engine import EngineError, EngineStarted, explain_speedup
+from engine import EngineError, explain_speedup
 from lessons import frame, live, plots
-from lessons import live_lab_figures as figures
-from lessons.live_lab_account import origin, race_account
+from lessons.live_lab_account import race_account
+from lessons.live_lab_figures import failure, findings, said
 from lessons.live_lab_prompts import FIRST, PRESETS, preset
 from lessons.live_lab_proof import LINES
 from lessons.live_lab_race import (
@@ -47,51 +46,6 @@ BREAKS = {  # what each button of "break it" changes
     "match": {"drafter": "layer_skip", "draft_length": 4, "temperature": 0.8, "rule": "sampler_match"},
 }
 QUIET = {"show_progress": "hidden", "api_visibility": "private"}
-
-# ---- what is said about a run -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What the page says of a finished run: a sentence with a table, and two charts (None where there is nothing)."""
-
-    text: str
-    ladder: object
-    positions: object
-
-    def values(self) -> list[object]:
-        """In the order of the components on the page."""
-        return [self.text, self.ladder, self.positions]
-
-
-def findings(t: Words, run_id: str, guesses: dict[str, float | None]) -> Findings:
-    """The reconciliation of a run, and its charts."""
-    events = live.events(run_id)
-    account = race_account(events)
-    if account is None:
-        return Findings(failure(t, run_id) or said(t("run.nothing")), None, None)
-    kind = "recorded" if run_id.startswith("recorded-") else "measured"
-    table = frame.reconcile(t, figures.reconcile_rows(t, account, guesses, kind))
-    sentence = f"{figures.conclusion(t, account)} {frame.badge(t, kind, origin(events))}"
-    positions = figures.positions_plot(t, account) if account.by_position else None
-    text = f"<p class='prose-text' id='lab-sentence'>{sentence}</p>{table}"
-    return Findings(text, figures.ladder_plot(t, account), positions)
-
-
-def failure(t: Words, run_id: str) -> str:
-    """Why a run was refused or ended by an error, as a sentence; nothing where it was not."""
-    run = live.find(run_id)
-    if run is None or run.ending in ("", "finished", "stopped"):
-        return ""
-    longest = next((event.context_length for event in run.events if isinstance(event, EngineStarted)), 0)
-    return said(frame.error(t, EngineError(run.ending, "", largest=longest)), "wrong")
-
-
-def said(text: str, kind: str = "note") -> str:
-    """A remark as HTML; nothing for no text."""
-    role = "alert" if kind == "wrong" else "status"
-    return f"<p class='callout {kind}' role='{role}'>{escape(text)}</p>" if text else ""
-
 
 # ---- the page -----------------------------------------------------------------------------------------------------
 

@@ -1,14 +1,63 @@
-"""What a race adds up to, for the page: rows of predicted against measured, a sentence, and two charts.
+"""What the page says once a race is over: who was faster and why, predicted against measured, two charts; or why not.
 
-Knows nothing of events: it is given the account of a race (lessons/live_lab_account.py).
+Knows nothing of the page's layout.
 """
+
+from dataclasses import dataclass
+from html import escape
 
 import plotly.graph_objects as go
 
-from lessons import plots
+from engine import EngineError, EngineStarted
+from lessons import frame, live, plots
 from lessons.frame import Row
-from lessons.live_lab_account import RaceAccount
+from lessons.live_lab_account import RaceAccount, origin, race_account
 from lessons.words import Words
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the page says of a finished run: a sentence with a table, and two charts (None where there is nothing)."""
+
+    text: str
+    ladder: go.Figure | None
+    positions: go.Figure | None
+
+    def values(self) -> list[object]:
+        """In the order of the components on the page."""
+        return [self.text, self.ladder, self.positions]
+
+
+def findings(t: Words, run_id: str, guesses: dict[str, float | None]) -> Findings:
+    """The reconciliation of a run, and its charts."""
+    events = live.events(run_id)
+    account = race_account(events)
+    if account is None:
+        return Findings(failure(t, run_id) or said(t("run.nothing")), None, None)
+    kind = "recorded" if live.find(run_id).is_recorded else "measured"
+    table = frame.reconcile(t, reconcile_rows(t, account, guesses, kind))
+    sentence = f"{conclusion(t, account)} {frame.badge(t, kind, origin(events))}"
+    positions = positions_plot(t, account) if account.by_position else None
+    text = f"<p class='prose-text' id='lab-sentence'>{sentence}</p>{table}"
+    return Findings(text, ladder_plot(t, account), positions)
+
+
+def failure(t: Words, run_id: str) -> str:
+    """Why a run was refused or ended by an error, as a sentence; nothing where it was not."""
+    run = live.find(run_id)
+    if run is None or run.ending in ("", "finished", "stopped"):
+        return ""
+    longest = next((event.context_length for event in run.events if isinstance(event, EngineStarted)), 0)
+    return said(frame.error(t, EngineError(run.ending, "", largest=longest)), "wrong")
+
+
+def said(text: str, kind: str = "note") -> str:
+    """A remark as HTML; nothing for no text."""
+    role = "alert" if kind == "wrong" else "status"
+    return f"<p class='callout {kind}' role='{role}'>{escape(text)}</p>" if text else ""
+
+
+# ---- from an account to sentences, rows and charts -----------------------------------------------------------------
 
 
 def reconcile_rows(t: Words, account: RaceAccount, guesses: dict[str, float | None], kind: str) -> list[Row]:

@@ -90,7 +90,7 @@ class Worker:
             raise
 
     def close(self) -> None:
-        """End the thread after the current step; runs in hand are stopped. A model that still loads is not waited for."""
+        """End the thread after the current step and stop runs in hand; a model still loading is not waited for."""
         self._is_closing = True
         self._inbox.put(None)
         if self._state.state == "ready":

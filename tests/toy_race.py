@@ -236,7 +236,8 @@ class Race:
         has_law = q and not self.toy.is_point_mass and not self._is_greedy
         return told.Inspected(
             **self._now(), request_id=racer.id, round=racer.round, position=position, token_ids=tokens,
-            pieces=tuple(PIECES[token] for token in tokens), p_model=row["p"], p=row["p"], q=row["q"] if has_law else (),
+            pieces=tuple(PIECES[token] for token in tokens), p_model=row["p"], p=row["p"],
+            q=row["q"] if has_law else (),
             residual=tuple(residual.get(token, 0.0) for token in tokens) if residual else (),
         )  # fmt: skip
 
@@ -264,3 +265,16 @@ class Race:
         while len(racer.table) > wanted:
             block, index = racer.table.pop(), len(racer.table)
             yield told.BlockFreed(**self._now(), request_id=racer.id, index=index, block=block, ref_count=0)
+
+
+TOYS = {
+    "sampled": Toy(seed=3),
+    "greedy": Toy(seed=4, temperature=0.0),
+    "lookup": Toy(seed=4, is_point_mass=True, drafter="ngram", costs=Costs(draft=0.0002)),
+    "wide": Toy(seed=5, draft_length=16, num_tokens=40),
+}
+
+
+def of(events: list[Event], kind: type[Event], name: str = "speculative") -> list:
+    """The events of one kind of one request."""
+    return [event for event in events if isinstance(event, kind) and event.request_id == name]

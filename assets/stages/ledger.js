@@ -3,6 +3,7 @@
 
 import { el, fill, formatNumber, formatSeconds } from "../player.js";
 import { account } from "../account.js";
+import { badge, runBadge } from "../origin.js";
 
 const PARTS = ["draft", "verify", "other"];
 
@@ -12,13 +13,18 @@ export function mount(element, { words, player, language }) {
   element.replaceChildren(...cards.map((card) => card.node));
   const stop = player.subscribe((events, cursor, state) => {
     const facts = account(state);
-    for (const card of cards) card.draw(facts, state);
+    for (const card of cards) {
+      card.origin.draw(player);
+      card.draw(facts);
+    }
   });
   return { update() {}, destroy: stop };
 }
 
-function card(name, words, ...children) {
-  return el("section", { class: `ledger-card ledger-${name}` }, el("h3", {}, words[`ledger.${name}`]), ...children);
+function card(name, words, draw, ...children) {
+  const origin = runBadge(words);
+  const head = el("header", { class: "ledger-head" }, el("h3", {}, words[`ledger.${name}`]), origin.node);
+  return { node: el("section", { class: `ledger-card ledger-${name}` }, head, ...children), origin, draw };
 }
 
 /** A text node that is only touched when it changes. */
@@ -37,7 +43,7 @@ function speeds(words, number) {
   function draw({ vanilla, speculative }) {
     [vanilla, speculative].forEach((pace, column) => texts(pace).forEach((text, row) => cells[row][column].put(text)));
   }
-  return { node: card("speeds", words, el("table", { class: "ledger-table" }, el("thead", {}, head), el("tbody", {}, ...body))), draw };
+  return card("speeds", words, draw, el("table", { class: "ledger-table" }, el("thead", {}, head), el("tbody", {}, ...body)));
 }
 
 function passes(words, number) {
@@ -45,7 +51,6 @@ function passes(words, number) {
   const how = slot("p", { class: "ledger-note" });
   const saved = slot("p", { class: "ledger-note" });
   const bars = el("ol", { class: "ledger-positions" });
-  const node = card("tau", words, el("p", { class: "ledger-figure" }, tau.node), how.node, saved.node, el("h4", {}, words["ledger.positions"]), bars);
   function draw({ rounds }) {
     tau.put(number(rounds?.tau ?? null));
     const values = { tokens: rounds ? rounds.saved + rounds.count : 0, passes: rounds?.count ?? 0, saved: rounds?.saved ?? 0 };
@@ -61,7 +66,7 @@ function passes(words, number) {
     });
     while (bars.children.length > places.length) bars.lastChild.remove();
   }
-  return { node, draw };
+  return card("tau", words, draw, el("p", { class: "ledger-figure" }, tau.node), how.node, saved.node, el("h4", {}, words["ledger.positions"]), bars);
 }
 
 /** What one round costs, drawn to scale under what one plain step costs. */
@@ -71,7 +76,7 @@ function bill(words, number) {
   const round = el("div", { class: "ledger-bar" }, ...parts);
   const facts = ["draft", "verify", "other"].map((part) => ({ part, text: slot("span") }));
   const list = el("ul", { class: "ledger-costs" }, ...facts.map(({ part, text }) => el("li", {}, el("i", { class: `ledger-part ledger-${part}` }), text.node)));
-  const node = card("bill", words, el("p", { class: "ledger-note" }, words["ledger.bill.plain"]), plain, el("p", { class: "ledger-note" }, words["ledger.bill.round"]), round, list);
+  const note = (key) => el("p", { class: "ledger-note" }, words[key]);
   function draw({ costs, rounds }) {
     const steps = costs ? PARTS.map((part) => costs[part] / costs.plain) : [0, 0, 0];
     const longest = Math.max(1, steps.reduce((sum, step) => sum + step, 0));
@@ -82,7 +87,7 @@ function bill(words, number) {
       draft: number(costs ? steps[0] : null), verify: number(costs ? steps[1] : null), other: number(costs ? steps[2] : null) };
     facts.forEach(({ part, text }) => text.put(fill(words[`ledger.bill.${part}`], values)));
   }
-  return { node, draw };
+  return card("bill", words, draw, note("ledger.bill.plain"), plain, note("ledger.bill.round"), round, list);
 }
 
 /** Predicted against measured, which term lost the race, and whether the two texts are the same. */
@@ -92,7 +97,7 @@ function reckoning(words, number) {
   const predicted = slot("p", { class: "ledger-note" });
   const reason = slot("p", { class: "ledger-reason", role: "status" });
   const identity = slot("p", { class: "ledger-identity" });
-  const node = card("speedup", words, el("p", { class: "ledger-figure" }, measured.node, " ", el("span", {}, words["ledger.speedup.unit"])), equation.node, predicted.node, reason.node, identity.node);
+  const theory = badge("theory", words);
   function draw(facts) {
     const { speedup, costs, rounds } = facts;
     measured.put(speedup ? `${number(speedup.measured)}×` : "–");
@@ -102,12 +107,14 @@ function reckoning(words, number) {
       v: number(costs.verify / costs.plain), o: number(costs.other / costs.plain), predicted: number(speedup.predicted), textbook: number(speedup.textbook),
     };
     const hasDrafts = Boolean(values && rounds.drafted);
+    theory.hidden = !hasDrafts;
     equation.put(hasDrafts ? fill(words["ledger.equation"], values) : "");
     predicted.put(hasDrafts ? fill(words["ledger.predicted"], values) : "");
     reason.put(speedup && speedup.measured < 1 ? fill(words[`ledger.lost.${speedup.worst}`], { ...values, cured: number(speedup.cured[speedup.worst]) }) : "");
     identity.put(identityText(facts.identity, words));
   }
-  return { node, draw };
+  const figure = el("p", { class: "ledger-figure" }, measured.node, " ", el("span", {}, words["ledger.speedup.unit"]));
+  return card("speedup", words, draw, figure, equation.node, theory, predicted.node, reason.node, identity.node);
 }
 
 function identityText(identity, words) {

@@ -5,6 +5,7 @@ import { el, fill, formatNumber, formatSeconds } from "../player.js";
 import { SPECULATIVE, VANILLA, paceOf } from "../account.js";
 import { choiceOf } from "../choice.js";
 import { paint } from "../glyphs.js";
+import { runBadge } from "../origin.js";
 import { makeLane } from "../race_lane.js";
 import { makeLegend } from "../race_legend.js";
 
@@ -12,12 +13,14 @@ export function mount(element, { words, options, player, language }) {
   const choice = choiceOf(player);
   const spotlight = (fate) => { element.dataset.spotlight = fate; };
   const legend = makeLegend({ words, spotlight, onGhosts: (areShown) => element.classList.toggle("race-no-ghosts", !areShown) });
-  const prompt = makePrompt(words);
+  const origin = runBadge(words, true);
+  const prompt = makePrompt(words, origin.node);
   const lanes = [VANILLA, SPECULATIVE].map((id) => makeLane({ id, words, choice }));
   const heads = lanes.map((lane) => makeHead(lane, words, language));
   element.replaceChildren(prompt.node, legend.node, el("div", { class: "race-lanes" }, ...lanes.map((lane) => lane.node)));
 
   const stop = player.subscribe((events, cursor, state) => {
+    origin.draw(player);
     prompt.draw(state.requests[VANILLA] ?? state.requests[SPECULATIVE]);
     const paces = lanes.map((lane) => paceOf(state.requests[lane.id]));
     lanes.forEach((lane, index) => {
@@ -30,10 +33,10 @@ export function mount(element, { words, options, player, language }) {
 }
 
 /** The prompt: its end on one line, because there stands the question; all of it on demand. */
-function makePrompt(words) {
+function makePrompt(words, origin) {
   const text = el("span", { class: "race-prompt-text" });
   const more = el("button", { type: "button", class: "race-more", "aria-expanded": "false" }, words["race.prompt.more"]);
-  const node = el("div", { class: "race-prompt" }, el("span", { class: "race-label" }, words["race.prompt"]), text, more);
+  const node = el("div", { class: "race-prompt" }, el("span", { class: "race-label" }, words["race.prompt"]), text, more, origin);
   let shown = null;
   more.addEventListener("click", () => {
     const isOpen = node.classList.toggle("is-open");

@@ -1,0 +1,111 @@
+"""The live lab's ribbon, caches and ledger in a real browser: rounds, tables as they were, Python's arithmetic."""
+
+import pytest
+from playwright.sync_api import Page, expect
+from stage_page import mounted, seek
+from toy_race import TOYS, of, toy_race
+
+from engine import Event, RoundFinished, Sampled, Verified, fold
+from lessons.live_lab_account import race_account
+from lessons.words import load
+
+pytestmark = pytest.mark.browser
+
+LANES = ("vanilla", "speculative")
+ALL = ("race", "inspector", "ribbon", "caches", "ledger")
+T = load("live_lab", "en")
+
+
+@pytest.fixture(params=TOYS)
+def events(request: pytest.FixtureRequest) -> list[Event]:
+    return toy_race(TOYS[request.param])
+
+
+def texts(page: Page, selector: str) -> list[str]:
+    return page.evaluate(f"[...document.querySelectorAll('{selector}')].map((node) => node.textContent)")
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_the_ribbon_has_every_round_with_what_it_kept_and_lost(page: Page, events: list[Event], lane: str) -> None:
+    mounted(page, events, ["ribbon"])
+    shown = page.evaluate(
+        """(lane) => [...document.querySelectorAll(`.ribbon-${lane} .ribbon-round`)].map((round) =>
+             ["kept", "lost"].map((part) => round.querySelector(`.ribbon-${part}`).childElementCount))""",
+        lane,
+    )
+    kept = {bill.round: 0 for bill in of(events, RoundFinished, lane)}
+    for event in of(events, Sampled, lane):
+        kept[event.round] += 1
+    lost = {event.round: len(event.verdicts) - event.num_accepted for event in of(events, Verified, lane)}
+    assert shown == [[number, lost.get(name, 0)] for name, number in kept.items()]
+
+
+def test_a_click_on_a_round_goes_there_and_keys_go_on(page: Page) -> None:
+    events = toy_race(TOYS["sampled"])
+    mounted(page, events, ALL)
+    bills = [(at, event) for at, event in enumerate(events) if isinstance(event, RoundFinished)]
+    at, bill = [item for item in bills if item[1].request_id == "speculative"][6]
+    page.locator(".ribbon-speculative .ribbon-round").nth(6).click()
+    assert page.evaluate("player.cursor") == at + 1
+    expect(page.locator(".ribbon-speculative .ribbon-round.is-ahead")).to_have_count(
+        sum(item[1].request_id == "speculative" for item in bills) - 7
+    )
+    expect(page.locator(".race-speculative .race-round")).to_have_count(7)
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".race-speculative .race-round")).to_have_count(8)
+    expect(page.locator(".inspector-where")).to_contain_text(f"round {bill.round + 1}")
+
+
+def test_caches_and_tables_are_as_they_were(page: Page, events: list[Event]) -> None:
+    mounted(page, events, ["caches"])
+    for cursor in range(20, len(events), 61):
+        seek(page, cursor)
+        state = fold(events[:cursor])
+        for lane in LANES:
+            table = [str(block) for block in state.tables.get(lane, ())]
+            assert texts(page, f".caches-{lane} .caches-table li") == table, (cursor, lane)
+            request = state.requests[lane]
+            if table:
+                assert f"{request.cache_length} of them" in texts(page, f".caches-{lane} .caches-lengths")[0]
+    seek(page, len(events))
+    assert page.locator(".caches-table li").count() == 0
+
+
+def test_the_ledger_s_arithmetic_is_python_s_at_every_moment(page: Page, events: list[Event]) -> None:
+    mounted(page, events, ["ledger"])
+    for cursor in [*range(30, len(events), 83), len(events)]:
+        own = page.evaluate(
+            """async (cursor) => {
+                 const { account } = await import(`${location.origin}/account.js`);
+                 return account(player.stateAt(cursor));
+               }""",
+            cursor,
+        )
+        account = race_account(events[:cursor])
+        if account is None or own["speedup"] is None:
+            assert account is None
+            assert own["speedup"] is None
+            continue
+        assert own["rounds"]["tau"] == pytest.approx(account.tau)
+        assert own["rounds"]["saved"] == account.passes_saved
+        positions = [(place["accepted"], place["lookedAt"]) for place in own["rounds"]["positions"]]
+        assert positions == list(account.by_position)
+        assert (own["vanilla"]["ttft"], own["speculative"]["tpot"]) == pytest.approx(
+            (account.vanilla.ttft, account.speculative.tpot)
+        )
+        assert own["costs"]["verifyRatio"] == pytest.approx(account.verify_ratio)
+        for name in ("measured", "predicted", "textbook", "expected"):
+            assert own["speedup"][name] == pytest.approx(getattr(account, name)), name
+        assert own["speedup"]["cured"] == pytest.approx(account.explained.cured)
+        assert own["speedup"]["worst"] == account.explained.worst
+
+
+def test_the_ledger_says_what_lost_and_whether_the_texts_are_the_same(page: Page) -> None:
+    mounted(page, toy_race(TOYS["greedy"]), ["ledger"])
+    expect(page.locator(".ledger-reason")).to_contain_text("too dear")
+    expect(page.locator(".ledger-identity")).to_have_text("Identical: yes, all 64 tokens.")
+
+
+def test_texts_above_temperature_zero_may_differ(page: Page) -> None:
+    mounted(page, toy_race(TOYS["sampled"]), ["ledger"])
+    expect(page.locator(".ledger-identity")).to_have_text(T("stage.ledger.identity.law"))
