@@ -25,13 +25,12 @@ def python(code: str, home: Path) -> subprocess.CompletedProcess:
 @needs_compiler
 def test_a_second_process_loads_what_the_first_one_compiled(tmp_path):
     code = (
-        "import torch, time; from kernels import build; start = time.perf_counter(); build.library()._name;"
-        "print(build.library()._name, time.perf_counter() - start)"
+        "import torch, os; from kernels import build; name = build.library()._name;"
+        "print(name, os.stat(name).st_mtime_ns)"
     )
     first, second = python(code, tmp_path), python(code, tmp_path)
-    assert first.stdout.split()[0] == second.stdout.split()[0]
+    assert first.stdout == second.stdout  # the same file, written once
     assert str(tmp_path) in first.stdout
-    assert float(second.stdout.split()[1]) < 0.2 + 0.3 * (os.getloadavg()[0] > 2)
     assert first.stderr == second.stderr == ""
 
 
@@ -110,7 +109,7 @@ print(len({name for name in lines if "/" in name and "omp" in name.rsplit("/", 1
 
 @needs_compiler
 def test_the_threads_are_pytorchs_own():
-    assert len(build.openmp_pointers()) == 4
+    assert len(build.openmp_pointers()) == 3
 
 
 @needs_compiler
