@@ -3,19 +3,31 @@
 Knows nothing of lessons and engines beyond their settings. The environment is read here and nowhere below.
 """
 
-import os
-
-os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # nothing calls home
-os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "100000")  # else every event costs a pandas group-by
-
+# ruff: noqa: E402 (what must be settled before Gradio is imported stands before its import)
 import argparse
+import inspect
 import logging
+import os
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from unittest import mock
 
-import gradio as gr
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # nothing calls home
+os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "100000")  # else every event costs a pandas group-by
+
+
+def _file_of(item: object, find: Callable[[object], str] = inspect.getfile) -> str:
+    """Half of Gradio's import goes into stub files for editors; it leaves them out for classes without a file."""
+    if type(item).__name__ == "ComponentMeta":
+        raise OSError("no stubs")
+    return find(item)
+
+
+with mock.patch.object(inspect, "getfile", _file_of):
+    import gradio as gr
+
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
@@ -97,12 +109,8 @@ def build(model: str = "") -> ASGIApp:
 @contextmanager
 def no_web_application() -> Iterator[None]:
     """Gradio makes a whole web application at each of three calls before the mount, whose own is the one used."""
-    make = gr.routes.App.create_app
-    gr.routes.App.create_app = staticmethod(lambda *_, **__: None)
-    try:
+    with mock.patch.object(gr.routes.App, "create_app", staticmethod(lambda *_, **__: None)):
         yield
-    finally:
-        gr.routes.App.create_app = staticmethod(make)
 
 
 def add_routes(app: FastAPI, model: str) -> None:

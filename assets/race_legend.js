@@ -17,6 +17,7 @@ export function makeLegend({ words, spotlight, onGhosts }) {
   const bar = el("div", { class: "race-keys", role: "group", "aria-label": words["race.legend"] }, ...keys, el("span", { class: "race-gap" }), ghosts, start);
   const node = el("div", { class: "race-legend" }, bar, el("div", { class: "race-explain" }, meaning, tour.node));
   let pinned = "";
+  let isGreeted = false;
 
   function show(fate, text = "") {
     spotlight(fate);
@@ -37,9 +38,15 @@ export function makeLegend({ words, spotlight, onGhosts }) {
   });
   start.addEventListener("click", () => tour.begin());
 
+  /** The first tokens are on screen: on a first visit the tour begins. */
+  function greet() {
+    if (isGreeted) return;
+    isGreeted = true;
+    if (!read(SEEN, false)) tour.begin();
+  }
+
   show("");
-  if (!read(SEEN, false)) tour.begin();
-  return { node, destroy: tour.end };
+  return { node, greet, destroy: tour.end };
 }
 
 /** Six sentences, five seconds each; it stops for good when dismissed, and waits while the reader points at it. */

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from engine.model_config import ModelConfig
+from kernels import memory
 
 
 class KVCache:
@@ -21,8 +22,8 @@ class KVCache:
         self.num_slots = num_blocks * block_size
         shape = (config.num_layers, self.num_slots, config.num_kv_heads, config.head_dim)
         # All layers of a kind lie in one allocation, so that a copy of slots is one operation and not one per layer.
-        self._keys = torch.zeros(shape, dtype=getattr(torch, dtype), device=device)
-        self._values = torch.zeros_like(self._keys)
+        self._keys = memory.zeros(shape, getattr(torch, dtype), device)
+        self._values = memory.zeros(shape, getattr(torch, dtype), device)
         self.keys = self._keys.unbind()  # layers × (slots, kv_heads, head_dim)
         self.values = self._values.unbind()
 

@@ -18,6 +18,7 @@ from engine.weights import LoadedModel
 from kernels import gemm, layer, linear, prompt_attention, rms_norm, rope, swiglu
 from kernels.layer import LayerWeights, Rows
 from kernels.linear import Packed
+from kernels.memory import Slab
 
 Angles = tuple[Tensor, Tensor] | None  # cos, sin (rows, head_dim / 2) fp32 each; None for a layer without positions
 
@@ -147,11 +148,12 @@ class _Store:
     ) -> None:
         self.tensors, self.dtype, self.vector_dtype, self.device = tensors, dtype, vector_dtype, device
         self.num_bytes = 0
+        self._slab = Slab()  # all matrices share huge pages
 
     def matrix(self, *names: str) -> Packed:
         """The matrices stacked, so that one product computes them all: (sum of out, in)."""
         parts = [self.tensors[name].to(self.device) for name in names]
-        packed = linear.pack(parts[0] if len(parts) == 1 else torch.cat(parts), self.dtype)
+        packed = linear.pack(parts[0] if len(parts) == 1 else torch.cat(parts), self.dtype, self._slab)
         self.num_bytes += packed.data.nbytes + (0 if packed.scale is None else packed.scale.nbytes)
         return packed
 

@@ -1,8 +1,8 @@
 /* Attention of rows over a cache that lies in blocks, with one running softmax per query.
  *
  * What a row sees is numbered 0, 1, 2, …: the prefix through its table, then its own extra slots. Tiles of 64 of these
- * numbers (attention_tile.c) are taken in order, scores are chains over the head dimension and outputs chains over the numbers, so the
- * bits of a row depend on what it sees alone: neither on its company, nor on threads, nor on chain or tree.
+ * numbers (attention_tile.c) are taken in order, scores are chains over the head dimension and outputs chains over the
+ * numbers, so the bits of a row depend on what it sees alone: neither on its company, nor on threads, nor on chain or tree.
  */
 #include "native.h"
 
@@ -74,54 +74,71 @@ static __attribute__((noinline)) void meet(const Attention *job, Scratch *scratc
 /* ---- the queries of a few rows of one sequence that read one key head ---- */
 
 typedef struct {
-    int64_t row, num_rows, kv_head, begin, end; /* queries begin … end − 1, numbered head · num_rows + row */
+    int64_t row, num_rows, kv_head, num_queries; /* rows row … row + num_rows − 1 */
+    int64_t row_of[MOST_QUERIES], head_of[MOST_QUERIES];
+    int64_t lowest[MOST_QUERIES], visible[MOST_QUERIES]; /* each row sees numbers lowest … visible − 1 */
 } Unit;
 
+/* Queries begin … end − 1 of the block of rows, numbered (head in its group) · num_rows + row. */
+static void make_unit(const Attention *job, Unit *unit, int64_t begin, int64_t end) {
+    for (int64_t r = 0; r < unit->num_rows; r++) {
+        int64_t visible = num_visible(job, unit->row + r);
+        unit->visible[r] = visible;
+        unit->lowest[r] = job->window && visible > job->window ? visible - job->window : 0;
+    }
+    unit->num_queries = end - begin;
+    for (int64_t q = begin; q < end; q++) {
+        unit->row_of[q - begin] = q % unit->num_rows;
+        unit->head_of[q - begin] = unit->kv_head * (job->heads / job->kv_heads) + q / unit->num_rows;
+    }
+}
+
+INLINE void meet_one(const Attention *job, Scratch *scratch, const Unit *unit, int64_t q, const int64_t *begin,
+                     const int64_t *end) {
+    int64_t r = unit->row_of[q];
+    const float *query = job->queries + ((unit->row + r) * job->heads + unit->head_of[q]) * job->d;
+    meet(job, scratch, query, q, begin[r], end[r]);
+}
 
 /* Rows that see this part of the prefix alone share one widened tile; a row with slots of its own gets its own. */
-static void attend_tile(const Attention *job, Scratch *scratch, const Unit *unit, int64_t first, const int64_t *lowest,
-                        const int64_t *visible) {
+static void attend_tile(const Attention *job, Scratch *scratch, const Unit *unit, int64_t first) {
     int64_t begin[MOST_QUERIES], end[MOST_QUERIES], is_own[MOST_QUERIES];
     int64_t shared_begin = TILE, shared_end = 0, shared_row = 0;
     for (int64_t r = 0; r < unit->num_rows; r++) {
-        begin[r] = lowest[r] > first ? lowest[r] - first : 0;
-        end[r] = visible[r] - first < TILE ? visible[r] - first : TILE;
+        begin[r] = unit->lowest[r] > first ? unit->lowest[r] - first : 0;
+        end[r] = unit->visible[r] - first < TILE ? unit->visible[r] - first : TILE;
         is_own[r] = first + end[r] > prefix_of(job, unit->row + r);
         if (is_own[r] || end[r] <= begin[r]) continue;
         if (begin[r] < shared_begin) shared_begin = begin[r];
         if (end[r] > shared_end) shared_end = end[r], shared_row = r;
     }
-    if (shared_end > shared_begin) load_for(job, scratch, unit->row + shared_row, unit->kv_head, first, shared_begin, shared_end);
-    const float *queries = job->queries + unit->kv_head * (job->heads / job->kv_heads) * job->d;
-    for (int64_t own = 0; own < 2; own++)
-        for (int64_t r = 0; r < unit->num_rows; r++) {
-            if (is_own[r] != own || end[r] <= begin[r]) continue;
-            if (own) load_for(job, scratch, unit->row + r, unit->kv_head, first, begin[r], end[r]);
-            for (int64_t q = unit->begin; q < unit->end; q++) {
-                const float *query = queries + ((unit->row + r) * job->heads + q / unit->num_rows) * job->d;
-                if (q % unit->num_rows == r) meet(job, scratch, query, q - unit->begin, begin[r], end[r]);
-            }
-        }
+    if (shared_end > shared_begin)
+        load_for(job, scratch, unit->row + shared_row, unit->kv_head, first, shared_begin, shared_end);
+    for (int64_t q = 0; q < unit->num_queries; q++) {
+        int64_t r = unit->row_of[q];
+        if (!is_own[r] && end[r] > begin[r]) meet_one(job, scratch, unit, q, begin, end);
+    }
+    for (int64_t r = 0; r < unit->num_rows; r++) {
+        if (!is_own[r] || end[r] <= begin[r]) continue;
+        load_for(job, scratch, unit->row + r, unit->kv_head, first, begin[r], end[r]);
+        for (int64_t q = 0; q < unit->num_queries; q++)
+            if (unit->row_of[q] == r) meet_one(job, scratch, unit, q, begin, end);
+    }
 }
 
 static void attend(const Attention *job, Scratch *scratch, const Unit *unit) {
-    const int64_t d = job->d, padded = (d + 7) / 8 * 8, group = job->heads / job->kv_heads;
-    int64_t last = 0, start = INT64_MAX, visible[MOST_QUERIES], lowest[MOST_QUERIES];
+    const int64_t d = job->d, padded = (d + 7) / 8 * 8;
+    int64_t start = INT64_MAX, last = 0;
     for (int64_t r = 0; r < unit->num_rows; r++) {
-        visible[r] = num_visible(job, unit->row + r);
-        lowest[r] = job->window && visible[r] > job->window ? visible[r] - job->window : 0;
-        last = visible[r] > last ? visible[r] : last;
-        start = lowest[r] < start ? lowest[r] : start;
+        last = unit->visible[r] > last ? unit->visible[r] : last;
+        start = unit->lowest[r] < start ? unit->lowest[r] : start;
     }
-    for (int64_t i = 0; i < unit->end - unit->begin; i++) scratch->largest[i] = -INFINITY, scratch->total[i] = 0;
-    memset(scratch->sums, 0, (size_t)((unit->end - unit->begin) * padded) * sizeof(float));
-    for (int64_t first = start / TILE * TILE; first < last; first += TILE)
-        attend_tile(job, scratch, unit, first, lowest, visible);
-    for (int64_t q = unit->begin; q < unit->end; q++) {
-        int64_t row = unit->row + q % unit->num_rows, head = unit->kv_head * group + q / unit->num_rows;
-        float *out = job->out + (row * job->heads + head) * d;
-        const float *sums = scratch->sums + (q - unit->begin) * padded;
-        for (int64_t c = 0; c < d; c++) out[c] = sums[c] / scratch->total[q - unit->begin];
+    for (int64_t q = 0; q < unit->num_queries; q++) scratch->largest[q] = -INFINITY, scratch->total[q] = 0;
+    memset(scratch->sums, 0, (size_t)(unit->num_queries * padded) * sizeof(float));
+    for (int64_t first = start / TILE * TILE; first < last; first += TILE) attend_tile(job, scratch, unit, first);
+    for (int64_t q = 0; q < unit->num_queries; q++) {
+        float *out = job->out + ((unit->row + unit->row_of[q]) * job->heads + unit->head_of[q]) * d;
+        for (int64_t c = 0; c < d; c++) out[c] = scratch->sums[q * padded + c] / scratch->total[q];
     }
 }
 
@@ -136,27 +153,29 @@ static int64_t block_length(const Attention *job, int64_t row) {
     return length;
 }
 
-/* Few rows: equal runs of queries. Many: every num_threads-th unit, because late rows of a prompt see more. */
-void attention_part(const Attention *job, int thread, int num_threads) {
+/* Few rows: equal runs of queries. Many: every n-th unit of n threads, because late rows of a prompt see more. */
+void attention_part(const Attention *job, const Team *team) {
     Scratch scratch;
-    const int64_t group = job->heads / job->kv_heads, is_many = job->rows > 8 * num_threads;
+    const int64_t group = job->heads / job->kv_heads, is_many = job->rows > 8 * team->num_threads;
     int64_t from, to, position = 0, number = 0;
-    share(job->rows * job->heads, thread, num_threads, &from, &to);
+    share(job->rows * job->heads, team, &from, &to);
     for (int64_t row = 0, length; row < job->rows; row += length) {
         length = block_length(job, row);
         for (int64_t kv_head = 0; kv_head < job->kv_heads; kv_head++, number++, position += length * group) {
             int64_t begin = is_many || from < position ? 0 : from - position;
             int64_t end = is_many || to > position + length * group ? length * group : to - position;
-            if (is_many && number % num_threads != thread) continue;
+            if (is_many && number % team->num_threads != team->thread) continue;
             for (; begin < end; begin += MOST_QUERIES) {
-                int64_t most = begin + MOST_QUERIES;
-                Unit unit = {row, length, kv_head, begin, end < most ? end : most};
+                Unit unit = {.row = row, .num_rows = length, .kv_head = kv_head};
+                make_unit(job, &unit, begin, end < begin + MOST_QUERIES ? end : begin + MOST_QUERIES);
                 attend(job, &scratch, &unit);
             }
         }
     }
 }
 
-static void attention_body(void *job, int thread, int num_threads) { attention_part(job, thread, num_threads); }
+static void attention_body(void *job, const Team *team) { attention_part(job, team); }
 
-EXPORT void attention(const Attention *job, int64_t num_threads) { in_parallel(attention_body, (void *)job, (int)num_threads); }
+EXPORT void attention(const Attention *job, int64_t num_threads) {
+    in_parallel(attention_body, (void *)job, (int)num_threads);
+}

@@ -25,8 +25,8 @@ SOURCES = ("threads.c", "linear.c", "attention_tile.c", "attention.c", "rows.c",
 FLAGS = ("-shared", "-fPIC", "-std=gnu11", "-O2", "-ffp-contract=off", "-fvisibility=hidden", "-Wno-psabi")
 TUNINGS = (("-march=native",), ("-mcpu=native",), ())  # the first that the compiler takes
 NO_COMPILER = (
-    "No C compiler works here (gcc, cc, clang or the ziglang package): PyTorch computes everything, at about half the "
-    "speed."
+    "No C compiler works here (gcc, cc, clang or the ziglang package): PyTorch computes everything, several times "
+    "more slowly."
 )
 LEFTOVER_AFTER = 3600.0  # seconds after which an unfinished build belongs to nobody
 C_TYPES = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "f": ctypes.c_float}
@@ -124,7 +124,7 @@ def _load(path: Path) -> ctypes.CDLL | None:
         loaded = ctypes.CDLL(str(path))
     except OSError:
         return None
-    loaded.use_runtime.argtypes = [ctypes.c_void_p] * 4
+    loaded.use_runtime.argtypes = [ctypes.c_void_p] * 3
     loaded.use_runtime.restype = None
     pointers = openmp_pointers()
     if pointers:
@@ -137,7 +137,7 @@ def openmp_pointers() -> tuple[int, ...]:
 
     GNU's library and LLVM's (which macOS and Intel wheels carry) both export these names.
     """
-    names = ("GOMP_parallel", "GOMP_barrier", "omp_get_thread_num", "omp_get_num_threads")
+    names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
     folder = Path(torch.__file__).parent / "lib"
     for path in (None, *sorted(folder.glob("lib*omp*"))):
         try:

@@ -26,7 +26,7 @@ typedef struct {
     float *normed, *qkv, *queries, *attended, *gate, *up, *inner; /* room for what lies between */
 } Stack;
 
-static void attend_part(const Stack *stack, int64_t index, int thread, int num_threads) {
+static void attend_part(const Stack *stack, int64_t index, const Team *team) {
     const Weights *w = stack->weights[index];
     const Place *place = stack->places[index];
     const float *q = stack->qkv, *k = q + w->heads * w->d, *v = k + w->kv_heads * w->d;
@@ -34,56 +34,56 @@ static void attend_part(const Stack *stack, int64_t index, int thread, int num_t
     Rope rope = {q, k, v, place->cos, place->sin, w->query_norm, w->key_norm, stack->queries, stack->keys[index],
                  stack->values[index], place->slots, stack->rows, w->heads, w->kv_heads, w->d, stack->kind,
                  stride, stride, stride, w->eps};
-    rope_part(&rope, thread, num_threads);
-    wait_for_all(num_threads);
+    rope_part(&rope, team);
+    wait_for_all(team);
     Attention see = place->attention;
     see.queries = stack->queries, see.out = stack->attended, see.keys = stack->keys[index];
     see.values = stack->values[index], see.kind = stack->kind, see.window = w->window, see.scale = w->scale;
     see.heads = w->heads, see.kv_heads = w->kv_heads, see.d = w->d;
-    attention_part(&see, thread, num_threads);
-    wait_for_all(num_threads);
+    attention_part(&see, team);
+    wait_for_all(team);
 }
 
 /* A thread makes the same columns of gate and up, so it can join them without waiting; inner is a multiple of 16. */
-static void feed_part(const Stack *stack, int64_t index, int thread, int num_threads) {
+static void feed_part(const Stack *stack, int64_t index, const Team *team) {
     const Weights *w = stack->weights[index];
     int64_t begin, end;
     Linear gate = {w->gate, w->up, stack->normed, 0, 0, stack->gate, stack->rows};
-    linear_part(&gate, thread, num_threads);
+    linear_part(&gate, team);
     Linear up = {w->up, w->down, stack->normed, 0, 0, stack->up, stack->rows};
-    linear_part(&up, thread, num_threads);
+    linear_part(&up, team);
     Swiglu swiglu = {stack->gate, stack->up, stack->inner, stack->rows, w->inner, w->inner};
-    share(num_panels(w->gate), thread, num_threads, &begin, &end);
+    share(num_panels(w->gate), team, &begin, &end);
     swiglu_columns(&swiglu, begin * PANEL, end * PANEL);
 }
 
-static void layer_part(const Stack *stack, int64_t index, int thread, int num_threads) {
+static void layer_part(const Stack *stack, int64_t index, const Team *team) {
     const Weights *w = stack->weights[index];
     const Matrix *following = index + 1 < stack->num_layers ? stack->weights[index + 1]->qkv : 0;
     const int64_t rows = stack->rows;
     Norm norm = {stack->x, w->attention_norm, stack->normed, rows, w->hidden, w->eps};
-    norm_part(&norm, thread, num_threads);
-    wait_for_all(num_threads);
+    norm_part(&norm, team);
+    wait_for_all(team);
     Linear qkv = {w->qkv, w->output, stack->normed, w->qkv_bias, 0, stack->qkv, rows};
-    linear_part(&qkv, thread, num_threads);
-    wait_for_all(num_threads);
-    attend_part(stack, index, thread, num_threads);
+    linear_part(&qkv, team);
+    wait_for_all(team);
+    attend_part(stack, index, team);
     Linear output = {w->output, w->gate, stack->attended, 0, stack->x, stack->x, rows};
-    linear_part(&output, thread, num_threads);
-    wait_for_all(num_threads);
+    linear_part(&output, team);
+    wait_for_all(team);
     norm.weight = w->mlp_norm;
-    norm_part(&norm, thread, num_threads);
-    wait_for_all(num_threads);
-    feed_part(stack, index, thread, num_threads);
-    wait_for_all(num_threads);
+    norm_part(&norm, team);
+    wait_for_all(team);
+    feed_part(stack, index, team);
+    wait_for_all(team);
     Linear down = {w->down, following, stack->inner, 0, stack->x, stack->x, rows};
-    linear_part(&down, thread, num_threads);
-    wait_for_all(num_threads);
+    linear_part(&down, team);
+    wait_for_all(team);
 }
 
-static void layers_body(void *pointer, int thread, int num_threads) {
+static void layers_body(void *pointer, const Team *team) {
     const Stack *stack = pointer;
-    for (int64_t i = 0; i < stack->num_layers; i++) layer_part(stack, i, thread, num_threads);
+    for (int64_t i = 0; i < stack->num_layers; i++) layer_part(stack, i, team);
 }
 
 EXPORT void layers(const Stack *stack, int64_t num_threads) {

@@ -7,9 +7,6 @@
 
 #define MOST_ROWS 6 /* of a tile: 6 rows × 16 outputs are 12 vectors of sums, and 16 registers are all there is */
 #define THIN 24     /* up to here rows are multiplied straight from the stored type */
-
-
-
 #define STREAMS 4   /* panels that are read or fetched side by side: one alone uses half of the memory's bandwidth */
 
 INLINE v8 widen(const int kind, const char *w, const int half) {
@@ -90,9 +87,9 @@ INLINE void tile(const int kind, const int rows, const int panels, const Linear 
 }
 
 typedef struct {
-    int64_t begin, end;    /* this thread's panels */
-    const char *next;      /* its first panel of the matrix that comes after, or 0 */
-    int64_t next_bytes;    /* of a panel there */
+    int64_t begin, end; /* this thread's panels */
+    const char *next;   /* its first panel of the matrix that comes after, or 0 */
+    int64_t next_bytes; /* of a panel there */
 } Span;
 
 /* One function per stored type and tile shape, so that each inner loop has all registers to itself. */
@@ -102,9 +99,9 @@ typedef void Tile(const Linear *job, int64_t row, int64_t panel, const char *con
         const Linear *job, int64_t row, int64_t panel, const char *const *ahead) {                           \
         tile(kind, rows, panels, job, row, panel, ahead);                                                    \
     }
-#define SHAPES(kind)                                                                                          \
-    SHAPE(kind, 1, 1) SHAPE(kind, 1, 2) SHAPE(kind, 1, 4) SHAPE(kind, 2, 1) SHAPE(kind, 2, 2) SHAPE(kind, 3, 1)    \
-    SHAPE(kind, 3, 2) SHAPE(kind, 4, 1) SHAPE(kind, 5, 1) SHAPE(kind, 6, 1)
+#define SHAPES(kind)                                                                                         \
+    SHAPE(kind, 1, 1) SHAPE(kind, 1, 2) SHAPE(kind, 1, 4) SHAPE(kind, 2, 1) SHAPE(kind, 2, 2)                \
+    SHAPE(kind, 3, 1) SHAPE(kind, 3, 2) SHAPE(kind, 4, 1) SHAPE(kind, 5, 1) SHAPE(kind, 6, 1)
 #define TABLE(kind)                                                                                          \
     {{tile_##kind##_1x1, tile_##kind##_1x2, tile_##kind##_1x4}, {tile_##kind##_2x1, tile_##kind##_2x2, 0},   \
      {tile_##kind##_3x1, tile_##kind##_3x2, 0}, {tile_##kind##_4x1, 0, 0}, {tile_##kind##_5x1, 0, 0},        \
@@ -131,12 +128,12 @@ static void look_ahead(const Linear *job, const Span *span, int64_t panel, const
 static void few_rows(const Linear *job, const Span *span) {
     const int64_t rows = job->rows;
     const char *ahead[STREAMS], *nothing[STREAMS];
+    for (int i = 0; i < STREAMS; i++) nothing[i] = (const char *)job->x;
     int64_t panel = span->begin;
     for (int size = 2; size >= 0; size--) {
         if (size && (rows > MOST_ROWS || !tiles[job->matrix->kind][rows - 1][size])) continue;
         for (; panel + (1 << size) <= span->end; panel += 1 << size) {
             look_ahead(job, span, panel, ahead);
-            for (int i = 0; i < STREAMS; i++) nothing[i] = (const char *)job->x;
             for (int64_t row = 0, tile_rows; row < rows; row += tile_rows) {
                 int64_t tiles_left = (rows - row + MOST_ROWS - 1) / MOST_ROWS;
                 tile_rows = (rows - row + tiles_left - 1) / tiles_left;
@@ -206,12 +203,12 @@ static void many_rows(const Linear *job, const Span *span) {
 
 /* ---- one thread's share, and the whole ---- */
 
-void linear_part(const Linear *job, int thread, int num_threads) {
+void linear_part(const Linear *job, const Team *team) {
     Span span = {0};
-    share(num_panels(job->matrix), thread, num_threads, &span.begin, &span.end);
+    share(num_panels(job->matrix), team, &span.begin, &span.end);
     if (job->next) {
         int64_t begin, end;
-        share(num_panels(job->next), thread, num_threads, &begin, &end);
+        share(num_panels(job->next), team, &begin, &end);
         span.next_bytes = job->next->in * PANEL * width((int)job->next->kind);
         span.next = (const char *)job->next->data + begin * span.next_bytes;
     }
@@ -221,7 +218,7 @@ void linear_part(const Linear *job, int thread, int num_threads) {
         many_rows(job, &span);
 }
 
-static void linear_body(void *job, int thread, int num_threads) { linear_part(job, thread, num_threads); }
+static void linear_body(void *job, const Team *team) { linear_part(job, team); }
 
 EXPORT void linear(const Matrix *matrix, const float *x, int64_t rows, const float *bias, float *y, int64_t num_threads) {
     Linear job = {matrix, 0, x, bias, 0, y, rows};

@@ -19,14 +19,23 @@ enum kind { FLOAT32 = 0, FLOAT16 = 1, INT8 = 2, BFLOAT16 = 3 };
 
 /* ---- the thread team ---- */
 
-typedef void (*Body)(void *arguments, int thread, int num_threads);
-void in_parallel(Body body, void *arguments, int num_threads);
-void wait_for_all(int num_threads);
+typedef struct {
+    int num_arrived, num_passed; /* threads at the barrier now, barriers passed so far */
+} Barrier;
 
-/* Thread `thread` of `num_threads` takes the items begin … end − 1 of `num_items`. */
-INLINE void share(int64_t num_items, int thread, int num_threads, int64_t *begin, int64_t *end) {
-    *begin = num_items * thread / num_threads;
-    *end = num_items * (thread + 1) / num_threads;
+typedef struct {
+    int thread, num_threads;
+    Barrier *barrier;
+} Team;
+
+typedef void (*Body)(void *arguments, const Team *team);
+void in_parallel(Body body, void *arguments, int num_threads);
+void wait_for_all(const Team *team);
+
+/* This thread takes the items begin … end − 1 of `num_items`. */
+INLINE void share(int64_t num_items, const Team *team, int64_t *begin, int64_t *end) {
+    *begin = num_items * team->thread / team->num_threads;
+    *end = num_items * (team->thread + 1) / team->num_threads;
 }
 
 /* ---- the operations, as one thread of a team runs them; the records have twins in the Python modules ---- */
@@ -44,7 +53,7 @@ typedef struct {
     int64_t rows;
 } Linear;
 
-void linear_part(const Linear *job, int thread, int num_threads);
+void linear_part(const Linear *job, const Team *team);
 
 INLINE int64_t num_panels(const Matrix *matrix) { return (matrix->out + PANEL - 1) / PANEL; }
 
@@ -59,7 +68,7 @@ typedef struct {
     float scale;
 } Attention;
 
-void attention_part(const Attention *job, int thread, int num_threads);
+void attention_part(const Attention *job, const Team *team);
 
 typedef struct {
     const float *x, *weight; /* (rows, hidden), (hidden,) */
@@ -68,7 +77,7 @@ typedef struct {
     float eps;
 } Norm;
 
-void norm_part(const Norm *job, int thread, int num_threads);
+void norm_part(const Norm *job, const Team *team);
 
 typedef struct {
     const float *q, *k, *v;               /* (rows, heads | kv_heads, d), a row every `stride` floats */
@@ -81,7 +90,7 @@ typedef struct {
     float eps;
 } Rope;
 
-void rope_part(const Rope *job, int thread, int num_threads);
+void rope_part(const Rope *job, const Team *team);
 
 typedef struct {
     const float *gate, *up; /* (rows, inner), a row every `pitch` floats */

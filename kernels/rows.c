@@ -16,14 +16,14 @@ INLINE void norm_row(const float *x, const float *weight, float *y, int64_t n, f
     for (; i < n; i++) y[i] = x[i] * scale * weight[i];
 }
 
-void norm_part(const Norm *job, int thread, int num_threads) {
+void norm_part(const Norm *job, const Team *team) {
     int64_t begin, end;
-    share(job->rows, thread, num_threads, &begin, &end);
+    share(job->rows, team, &begin, &end);
     for (int64_t row = begin; row < end; row++)
         norm_row(job->x + row * job->hidden, job->weight, job->y + row * job->hidden, job->hidden, job->eps);
 }
 
-static void norm_body(void *job, int thread, int num_threads) { norm_part(job, thread, num_threads); }
+static void norm_body(void *job, const Team *team) { norm_part(job, team); }
 
 EXPORT void rms_norm(const float *x, const float *weight, float *y, int64_t rows, int64_t hidden, float eps,
                      int64_t num_threads) {
@@ -84,14 +84,14 @@ static void rope_head(const Rope *job, int64_t row, int64_t head) {
     write_cache(job->kind, job->values, at, job->v + row * job->v_stride + kv_head * d, d);
 }
 
-void rope_part(const Rope *job, int thread, int num_threads) {
+void rope_part(const Rope *job, const Team *team) {
     const int64_t heads = job->heads + job->kv_heads;
     int64_t begin, end;
-    share(job->rows * heads, thread, num_threads, &begin, &end);
+    share(job->rows * heads, team, &begin, &end);
     for (int64_t i = begin; i < end; i++) rope_head(job, i / heads, i % heads);
 }
 
-static void rope_body(void *job, int thread, int num_threads) { rope_part(job, thread, num_threads); }
+static void rope_body(void *job, const Team *team) { rope_part(job, team); }
 
 EXPORT void rope(const Rope *job, int64_t num_threads) { in_parallel(rope_body, (void *)job, (int)num_threads); }
 
@@ -120,10 +120,10 @@ void swiglu_columns(const Swiglu *job, int64_t begin, int64_t end) {
     }
 }
 
-static void swiglu_body(void *pointer, int thread, int num_threads) {
+static void swiglu_body(void *pointer, const Team *team) {
     const Swiglu *job = pointer;
     int64_t begin, end;
-    share((job->inner + 7) / 8, thread, num_threads, &begin, &end);
+    share((job->inner + 7) / 8, team, &begin, &end);
     swiglu_columns(job, 8 * begin, 8 * end < job->inner ? 8 * end : job->inner);
 }
 

@@ -49,12 +49,18 @@ INLINE i8 to_int(v8 a) { return (i8)_mm256_cvtps_epi32((__m256)a); }
 
 #else
 
+#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
+
 INLINE v8 fma8(v8 a, v8 b, v8 c) {
-#if defined(__FP_FAST_FMAF) || defined(__aarch64__)
+#if !defined(__FP_FAST_FMAF) && !defined(__aarch64__)
+    return a * b + c;
+#elif __has_builtin(__builtin_elementwise_fma)
+    return __builtin_elementwise_fma(a, b, c);
+#else
     UNROLL for (int i = 0; i < 8; i++) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
     return c;
-#else
-    return a * b + c;
 #endif
 }
 
@@ -68,31 +74,8 @@ INLINE v8 min8(v8 a, v8 b) {
     return (v8)(((i8)a & is_less) | ((i8)b & ~is_less));
 }
 
-INLINE float half_to_float(uint16_t half) {
-#ifdef __FLT16_MAX__
-    _Float16 value;
-    memcpy(&value, &half, sizeof value);
-    return (float)value;
-#else /* shift exponent and mantissa into place, then multiply by 2^112: subnormals come out right too */
-    uint32_t bits = (uint32_t)(half & 0x7fff) << 13, sign = (uint32_t)(half & 0x8000) << 16;
-    if (bits >= 0x0f800000u) bits |= 0x70000000u; /* infinity and NaN */
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    if (bits < 0x0f800000u) value *= 0x1p112f;
-    memcpy(&bits, &value, sizeof value);
-    bits |= sign;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-#endif
-}
-
+/* To the nearest, ties to even. */
 INLINE uint16_t float_to_half(float value) {
-#ifdef __FLT16_MAX__
-    _Float16 rounded = (_Float16)value;
-    uint16_t half;
-    memcpy(&half, &rounded, sizeof half);
-    return half;
-#else /* round to nearest even */
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     uint16_t sign = (uint16_t)((bits >> 16) & 0x8000);
@@ -108,13 +91,15 @@ INLINE uint16_t float_to_half(float value) {
     }
     bits += 0xc8000000u + 0xfffu + ((bits >> 13) & 1);
     return sign | (uint16_t)(bits >> 13);
-#endif
 }
 
+/* Exponent and mantissa shifted into place, times 2^112: subnormals come out right too. */
 INLINE v8 load_half(const uint16_t *p) {
-    v8 a;
-    UNROLL for (int i = 0; i < 8; i++) a[i] = half_to_float(p[i]);
-    return a;
+    u8 half;
+    UNROLL for (int i = 0; i < 8; i++) half[i] = p[i];
+    u8 bits = (half & 0x7fff) << 13, is_special = (u8)(bits >= 0x0f800000); /* infinity and NaN */
+    u8 scaled = (u8)((v8)bits * set(0x1p112f));
+    return (v8)(((bits | 0x7f800000) & is_special) | (scaled & ~is_special) | (half & 0x8000) << 16);
 }
 
 INLINE v8 load_bfloat(const uint16_t *p) {

@@ -39,10 +39,10 @@ static float largest_of(const float *x, int64_t n) {
 
 /* ---- argmax ---- */
 
-static void argmax_body(void *pointer, int thread, int num_threads) {
+static void argmax_body(void *pointer, const Team *team) {
     const Vocabulary *job = pointer;
     int64_t begin, end;
-    share(job->rows, thread, num_threads, &begin, &end);
+    share(job->rows, team, &begin, &end);
     for (int64_t row = begin; row < end; row++) {
         const float *x = job->logits + row * job->vocab;
         float best = largest_of(x, job->vocab);
@@ -60,29 +60,34 @@ EXPORT void argmax(const float *logits, int64_t *best, int64_t rows, int64_t voc
 
 /* ---- softmax ---- */
 
-static void softmax_body(void *pointer, int thread, int num_threads) {
+static void softmax_body(void *pointer, const Team *team) {
     const Vocabulary *job = pointer;
     int64_t begin, end;
-    share(job->rows, thread, num_threads, &begin, &end);
+    share(job->rows, team, &begin, &end);
     for (int64_t row = begin; row < end; row++) {
         const float *x = job->logits + row * job->vocab;
-        float *y = job->y + row * job->vocab, weights[8];
+        float *y = job->y + row * job->vocab;
         const v8 temperature = set(job->temperature), largest = set(largest_of(x, job->vocab)) / temperature;
         double total = 0; /* of sums of 1,024 entries: neither order nor length costs accuracy */
         for (int64_t i = 0; i < job->vocab; i += 1024) {
             v8 sum = set(0);
-            for (int64_t j = i; j < i + 1024 && j < job->vocab; j += 8) {
+            int64_t end = i + 1024 < job->vocab ? i + 1024 : job->vocab, j = i;
+            for (; j + 8 <= end; j += 8) {
+                v8 weight = exp8(load(x + j) / temperature - largest);
+                sum = sum + weight;
+                store(y + j, weight);
+            }
+            if (j < end) {
                 v8 weight = exp8(load_some(x, j, job->vocab) / temperature - largest);
                 sum = sum + weight;
-                store(weights, weight);
-                memcpy(y + j, weights, (size_t)(job->vocab - j < 8 ? job->vocab - j : 8) * sizeof *y);
+                memcpy(y + j, &weight, (size_t)(end - j) * sizeof *y);
             }
             total += sum8(sum);
         }
-        const v8 divisor = set((float)total);
+        const float share_of_one = (float)(1 / total);
         int64_t i = 0;
-        for (; i + 8 <= job->vocab; i += 8) store(y + i, load(y + i) / divisor);
-        for (; i < job->vocab; i++) y[i] = y[i] / divisor[0];
+        for (; i + 8 <= job->vocab; i += 8) store(y + i, load(y + i) * set(share_of_one));
+        for (; i < job->vocab; i++) y[i] = y[i] * share_of_one;
     }
 }
 

@@ -35,17 +35,19 @@ def moving_average(values, window):
     return averages
 """
 
-_PARAGRAPH = """Repeat this paragraph word for word: A river does not hurry. It finds the lowest place between two \
-hills, and then the next one, and in the end it reaches the sea. Whoever wants to know how old a valley is should ask \
-the river, because the river made it, grain by grain, while nobody was looking."""
+_PARAGRAPH = """Repeat this paragraph word for word:
+
+The old lighthouse on the northern cape was built in 1828. It stands forty metres high and its lamp can be seen from \
+twenty miles away. Three keepers lived there with their families, and every night one of them climbed the stairs to \
+light the lamp."""
 
 PRESETS = (
     Preset("chat", "Why is the sky blue?", "layer_skip", 4, 0.8, 96),
     Preset("copy", _RECORD, "ngram", 6, 0.0, 96),
     Preset("repeat", _PARAGRAPH, "ngram", 8, 0.0, 96),
     Preset("code", _FUNCTION, "ngram", 4, 0.0, 128),
-    Preset("lookup", "Write a short poem about a lighthouse in winter.", "ngram", 4, 0.0, 96),
-    Preset("chinese", "请把这句话重复三遍：海上生明月，天涯共此时。", "ngram", 4, 0.0, 96),
+    Preset("lookup", "Write a short poem about a lighthouse in winter.", "ngram", 4, 0.8, 96),
+    Preset("chinese", "请重复下面这句话：春天来了，花园里的花都开了，孩子们在草地上跑来跑去。", "ngram", 4, 0.0, 64),
 )
 FIRST = PRESETS[0]
 

@@ -27,6 +27,7 @@ export function mount(element, { words, options, player, language }) {
       lane.draw(state.requests[lane.id], player.isPlaying || !player.isComplete);
       heads[index](state.requests[lane.id], paces[index], paces[1 - index]);
     });
+    if (paces.some((pace) => pace?.numTokens)) legend.greet();
   });
   const stopChoice = choice.subscribe((pick) => lanes.forEach((lane) => lane.mark(pick)));
   return { update() {}, destroy() { stop(); stopChoice(); legend.destroy(); } };
@@ -70,8 +71,8 @@ function makeHead(lane, words, language) {
   const count = el("p", { class: "race-count" });
   const bar = el("i", {});
   const title = el("h3", { class: "race-title" }, words[`race.${lane.id}`]);
-  const figure = el("div", { class: "race-figure" }, speed, el("span", { class: "race-unit" }, words["race.unit"]));
-  lane.head.replaceChildren(el("div", { class: "race-top" }, title, figure), el("div", { class: "race-top" }, how, ratio), el("div", { class: "race-track" }, bar), count);
+  const figure = el("div", { class: "race-figure" }, ratio, speed, el("span", { class: "race-unit" }, words["race.unit"]));
+  lane.head.replaceChildren(el("div", { class: "race-top" }, title, figure), how, el("div", { class: "race-track" }, bar), count);
   const number = (value, digits) => formatNumber(value, digits, language);
 
   return function draw(request, pace, other) {

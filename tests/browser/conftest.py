@@ -18,7 +18,7 @@ OURS = ("127.0.0.1", "localhost", "")
 expect.set_options(timeout=40_000)  # machines that build are slow
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while Playwright is open its event loop counts as running, which others must not see
 def browser() -> Iterator[Browser]:
     """Headless Chromium: the one on the PATH, or else Playwright's own."""
     found = next(filter(None, map(shutil.which, CHROMIUMS)), None)

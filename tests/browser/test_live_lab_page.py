@@ -98,8 +98,8 @@ def test_on_a_phone_both_lanes_are_on_the_first_screen_and_nothing_sticks_out(
 
 def test_a_first_visit_plays_the_run_once_under_the_tour(page: Page, url: str, no_model: None) -> None:
     page.goto(url, wait_until="commit")
+    page.wait_for_function("() => window.inferencePage?.playerFor?.('live_lab')?.isPlaying")  # looks at every frame
     expect(page.locator(".race-step")).to_contain_text("of 6")
-    wait_for(lambda: player(page, "isPlaying"))
     expect(page.locator(".race-vanilla.is-finished")).to_be_visible()
     wait_for(lambda: not player(page, "isPlaying"))
 
