@@ -67,7 +67,11 @@ const REQUEST = {
     request.prompt_length = event.prompt_ids.length;
     const parent = state.requests[event.parent];
     const shared = event.fork_at - (event.fork_at > event.prompt_ids.length);
-    if (parent) request.cache_length = Math.min(shared, parent.cache_length);
+    if (!parent) return;
+    request.cache_length = Math.min(shared, parent.cache_length);
+    request.tokens = parent.tokens.slice(0, Math.max(0, event.fork_at - request.prompt_length));
+    request.token_ids = request.tokens.map((token) => token.token_id);
+    request.text = request.tokens.map((token) => token.piece).join("");
   },
   Admitted(request) { request.status = "running"; },
   Prefilled(request, event) {

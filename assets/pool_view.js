@@ -38,14 +38,10 @@ function sequenceOf(state, id, index, size) {
   };
 }
 
-/** The tokens of a request, one text each; a fork begins with its parent's. */
+/** The tokens of a request, one text each, prompt and output. */
 export function piecesOf(state, id) {
   const request = state.requests[id];
-  const { parent, fork_at: forkAt } = request.submitted ?? {};
-  const first = request.tokens[0];
-  const isFork = parent && state.requests[parent] && forkAt > request.prompt_length;
-  const before = isFork ? piecesOf(state, parent).slice(0, forkAt) : request.submitted?.pieces ?? [];
-  return [...before, ...(first ? request.tokens.map((token) => token.label) : [])];
+  return [...(request.submitted?.pieces ?? []), ...request.tokens.map((token) => token.label)];
 }
 
 function blockOf(state, id, owned, size) {

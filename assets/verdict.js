@@ -77,7 +77,7 @@ function lawsAt(round, place, { token, isPointMass }, size = 10) {
     residual: seen.residual.length ? seen.residual[at] : null,
     isSubject: id === token,
   }));
-  const weight = (row) => Math.max(row.p, row.q ?? 0, row.pModel);
+  const weight = (row) => Math.max(row.p, row.q ?? 0, row.pModel, row.residual ?? 0);
   const sorted = [...rows].sort((one, other) => weight(other) - weight(one));
   const kept = sorted.slice(0, size);
   const subject = rows.find((row) => row.isSubject);

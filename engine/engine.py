@@ -21,10 +21,11 @@ from engine.drafters import Drafter
 from engine.drafters.drafter import NOTHING
 from engine.errors import EngineError, OutOfBlocks
 from engine.events import Admitted, Event, Finished, Sampled
-from engine.model import Model
+from engine.model import Model, check_device
 from engine.report import Reporter, describe
 from engine.request import Completion, Request, SamplingParams
 from engine.rounds import Round
+from engine.sampling import uniform
 from engine.scheduler import Scheduler, Work
 from engine.sequence import Sequence
 from engine.verify import decide
@@ -34,7 +35,7 @@ class Engine:
     """A model, a cache cut into blocks, and the requests that share them.
 
     loaded: weights that are there already, instead of those that `config.model` names. extra_drafters: functions that
-    make a drafter, by name, beside the built-in ones. Raises EngineError when the model cannot be had.
+    make a drafter, by name, beside the built-in ones. Raises EngineError when device or model cannot be had.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Engine:
         extra_drafters: Mapping[str, Callable[[], Drafter]] | None = None,
         progress: Callable[[float, str], None] | None = None,
     ) -> None:
+        check_device(config.device)
         if config.threads:
             torch.set_num_threads(config.threads)
         loaded = loaded or weights.load(config.model, progress=progress)
@@ -79,16 +81,20 @@ class Engine:
         return sequence.id
 
     def abort(self, request_id: str) -> bool:
-        """Ends a request and frees its blocks; False when it has ended already."""
-        if request_id not in self._sequences:
-            return False
-        self._finish(self._sequences[request_id], "abort")
-        return True
+        """Ends a request with its samples and forks, or one of these by its own id; False when nothing was running."""
+        ended = [item for item in self._sequences.values() if request_id in (item.id, item.request.id)]
+        for sequence in ended:
+            self._finish(sequence, "abort")
+        unborn = [item for item in self._sequences.values() if request_id in [child.id for child in item.children]]
+        for parent in unborn:  # a sample whose prompt is not computed yet will never be
+            parent.children = [child for child in parent.children if child.id != request_id]
+            self._promised.discard(request_id)
+        return bool(ended or unborn)
 
     def fork(self, request_id: str, at: int) -> str:
         """Starts a second sequence from the first `at` tokens of a running one, sharing the blocks that hold them.
 
-        `at` counts prompt and output tokens. The fork throws its own coins: its seed is the parent's plus its number.
+        `at` counts prompt and output tokens. The fork throws its own coins: its seed is made of the parent's and its number.
         Returns its id, "{parent}/{number}". Raises EngineError("not_running" or "bad_fork").
         """
         parent = self._sequences.get(request_id)
@@ -99,7 +105,8 @@ class Engine:
             raise EngineError("bad_fork", sentence, at=at, smallest=parent.num_prompt + 1, largest=len(parent))
         numbers = itertools.count(parent.num_forks + 1)
         number = next(number for number in numbers if not self._is_taken(f"{request_id}/{number}"))
-        params = dataclasses.replace(parent.params, seed=parent.params.seed + number)
+        seed = int(2**53 * uniform(parent.params.seed, number, "fork"))
+        params = dataclasses.replace(parent.params, seed=seed)
         name = f"{request_id}/{number}"
         child = self._admission.new_sequence(name, parent.request, params, parent.token_ids[: parent.num_prompt])
         parent.num_forks = number
@@ -149,8 +156,8 @@ class Engine:
                 yield from self.step()
             yield from self._reporter.take()  # of requests that were aborted since the last step
         finally:
-            for sequence in [item for item in self._sequences.values() if item.request.id in ids]:
-                self.abort(sequence.id)
+            for request_id in ids:
+                self.abort(request_id)
             if self.is_idle:
                 self._reporter.take()
 
@@ -185,15 +192,18 @@ class Engine:
     def _schedule(self, only: str | None) -> list[Round]:
         for sequence in self._scheduler.admit(only):
             self._reporter.add(Admitted, request_id=sequence.id)
-        prepared = [self._prepare(work) for work in self._scheduler.schedule(only)]
-        return [item for item in prepared if item is not None]
+        works, rounds = self._scheduler.schedule(only), []
+        for work in works:
+            try:
+                rounds.append(self._prepare(work))
+            except OutOfBlocks:  # a tree with more nodes than there are slots left waits for another step
+                continue
+        if works and not rounds:  # nothing would change by then: the first goes on without drafts
+            rounds.append(self._prepare(Work(works[0].sequence, 1, is_prompt=False)))
+        return rounds
 
-    def _prepare(self, work: Work) -> Round | None:
-        """The rows of one sequence: a piece of its prompt, or its last token and what the drafter adds.
-
-        None when a tree has more nodes than there are slots left: then the sequence waits for another step, or takes
-        this one without drafts when there is nobody to wait for.
-        """
+    def _prepare(self, work: Work) -> Round:
+        """The rows of one sequence: a piece of its prompt, or its last token and what the drafter adds."""
         sequence = work.sequence
         if work.is_prompt:
             end = sequence.num_cached + work.num_rows
@@ -201,13 +211,7 @@ class Engine:
             is_last = end == sequence.num_prompt
             return Round(sequence, Part("prompt", rows, table, sequence.num_cached, num_logits=int(is_last)))
         item = Round(sequence)
-        try:
-            self._draft_and_take_slots(item, work.num_rows - 1)
-        except OutOfBlocks:
-            if len(self._scheduler.running) > 1:
-                return None
-            item.proposal = NOTHING
-            self._take_slots(sequence, 1)
+        self._draft_and_take_slots(item, work.num_rows - 1)
         sequence.round += 1
         rows = [sequence.token_ids[-1], *item.proposal.token_ids]
         parents = None if item.proposal.parents is None else tree.with_root(item.proposal.parents)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engine.batch import Batch, Piece, Plan, plan
 from engine.cache import KVCache
+from engine.errors import EngineError
 from engine.model_config import ModelConfig
 from engine.weights import LoadedModel
 from kernels import gemm, layer, linear, prompt_attention, rms_norm, rope, swiglu
@@ -73,6 +74,16 @@ class Model:
         if rows.visible is not None:
             generated = layer.run_all(generated, weights, [place for _, place in places], keys, values)
         return torch.cat((prompt, generated))
+
+
+def check_device(name: str) -> None:
+    """Raises EngineError("no_device") where PyTorch cannot compute on the device of that name."""
+    try:
+        torch.zeros(1, device=name).cpu()
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        sentence = f"the device {name!r} cannot be used here ({reason}); device cpu always works"
+        raise EngineError("no_device", sentence, device=name, reason=reason) from error
 
 
 def _activation_dtype(dtype: str, device: torch.device) -> torch.dtype:

@@ -138,8 +138,7 @@ class Reporter:
         trials = {trial.node: trial for trial in outcome.trials}
         rows = [_row(proposal, node) for node in range(len(drafts))]
         if outcome.laws is None:
-            winners = logits.argmax(-1).tolist()
-            p = [float(winners[row] == token) for row, token in zip(rows, drafts, strict=True)]
+            p = [float(outcome.winners[row] == token) for row, token in zip(rows, drafts, strict=True)]
         else:
             p = outcome.laws[rows, drafts].tolist()
         for node, trial in trials.items():
@@ -191,11 +190,11 @@ class Reporter:
             model = torch.softmax(item.logits[row], -1)
             draft = _draft_law(item.proposal, row)
             winner = outcome.tokens[position]
-            tokens = model.topk(min(TOP, len(model))).indices.tolist()
-            tokens += [] if draft is None else draft.topk(min(TOP, len(draft))).indices.tolist()
+            residual = outcome.residual if position == len(outcome.path) else None
+            laws = (model, None if outcome.laws is None else outcome.laws[row], draft, residual)
+            tokens = [token for law in laws if law is not None for token in law.topk(min(TOP, len(law))).indices.tolist()]
             tokens += [trial.token for trial in outcome.trials if _row(item.proposal, trial.node) == row] + [winner]
             tokens = list(dict.fromkeys(tokens))
-            residual = outcome.residual if position == len(outcome.path) else None
             self.add(
                 Inspected,
                 request_id=item.sequence.id,

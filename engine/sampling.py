@@ -15,6 +15,7 @@ import torch
 
 from engine.errors import EngineError
 from engine.request import SamplingParams
+from kernels import argmax, softmax
 
 History = Sequence[int] | Sequence[Sequence[int]]
 
@@ -30,20 +31,19 @@ def probabilities(logits: torch.Tensor, params: SamplingParams, history: History
     A temperature below 1e-5 gives a one-hot law at the largest penalised logit, the lowest index on ties.
     Raises EngineError("bad_logits") if a row holds NaN or +inf, or nothing but −inf.
     """
-    rows, peaks = _penalised(logits, params, history)  # (rows, vocab), (rows, 1)
+    rows, best = _penalised(logits, params, history)  # (rows, vocab), (rows,)
     if params.is_greedy:
-        return torch.zeros_like(rows).scatter_(-1, _argmax(rows)[:, None], 1.0).reshape(logits.shape)
-    law = torch.empty_like(rows)
-    for row, peak, out in zip(rows, peaks, law, strict=True):  # row by row: temporaries stay small, which is faster
-        torch.softmax((row - peak) / params.temperature, -1, out=out)
-        _truncate(out, params)
-    return law.reshape(logits.shape)
+        return torch.zeros_like(rows).scatter_(-1, best[:, None], 1.0).reshape(logits.shape)
+    laws = softmax.run(rows, params.temperature)
+    for law in laws:
+        _truncate(law, params)
+    return laws.reshape(logits.shape)
 
 
 def greedy_tokens(logits: torch.Tensor, params: SamplingParams, history: History = ()) -> torch.Tensor:
     """Return the ids (…) of the largest penalised logits, the lowest id on ties, without making a law."""
-    rows, _ = _penalised(logits, params, history)
-    return _argmax(rows).reshape(logits.shape[:-1])
+    _, best = _penalised(logits, params, history)
+    return best.reshape(logits.shape[:-1])
 
 
 def draft_params(params: SamplingParams) -> SamplingParams:
@@ -54,26 +54,20 @@ def draft_params(params: SamplingParams) -> SamplingParams:
 
 
 def _penalised(logits: torch.Tensor, params: SamplingParams, history: History) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the penalised rows (rows, vocab) and the largest entry of each (rows, 1), which is finite."""
+    """Return the penalised rows (rows, vocab) and where each is largest (rows,), the lowest id on ties."""
     rows = logits.detach().reshape(-1, logits.shape[-1])
     if rows.dtype not in (torch.float32, torch.float64):
         rows = rows.float()
-    peaks = rows.amax(-1, keepdim=True)  # NaN wins over every number, so one look at the peaks finds all bad rows
-    is_bad = ~peaks.isfinite().squeeze(-1)
-    if is_bad.any():
-        row = int(is_bad.int().argmax())
+    best = argmax.run(rows)
+    if best.min() < 0:
+        row = int((best < 0).int().argmax())
         raise EngineError("bad_logits", f"row {row} of the logits has no finite largest entry", row=row)
     if params.repetition_penalty == 1.0 and params.presence_penalty == 0.0 and params.frequency_penalty == 0.0:
-        return rows, peaks
+        return rows, best
     rows = rows.clone()
     for row, ids in zip(rows, _history_per_row(history, len(rows)), strict=True):
         _penalise(row, params, ids)
-    return rows, rows.amax(-1, keepdim=True)
-
-
-def _argmax(rows: torch.Tensor) -> torch.Tensor:
-    """Return the index (rows,) of each row's largest entry, the lowest on ties. NumPy's is ten times faster here."""
-    return rows.argmax(-1) if rows.is_cuda else torch.from_numpy(rows.numpy().argmax(-1))
+    return rows, argmax.run(rows)
 
 
 def _history_per_row(history: History, num_rows: int) -> Sequence[Sequence[int]]:
@@ -167,7 +161,7 @@ def sample(probs: torch.Tensor | np.ndarray, uniform: float) -> int:
     return int(torch.searchsorted(summed, uniform * total, right=True))
 
 
-PURPOSES = ("draft", "accept", "resample", "target")
+PURPOSES = ("draft", "accept", "resample", "target", "fork")
 _GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _64_BITS = 2**64 - 1
 
@@ -177,7 +171,7 @@ def uniform(seed: int, position: int, purpose: str, index: int = 0) -> float:
 
     A function without a state: the same arguments give the same number, whatever was drawn before. position: place in
     the sequence. purpose: "draft" (draw a draft), "accept" (the coin), "resample" (draw from the residual, or the
-    bonus), "target" (a plain step). index: which of several at one place, for example siblings in a tree.
+    bonus), "target" (a plain step), "fork" (a fork's seed). index: which of several at one place, for example siblings in a tree.
     Each argument is stirred in by the SplitMix64 finaliser (Steele, Lea, Flood, OOPSLA 2014, Fig. 13).
     """
     state = 0

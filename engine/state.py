@@ -137,7 +137,11 @@ def _apply_to_request(state: State, request: RequestState, event: Event) -> None
             if event.parent in state.requests:
                 # A fork's last token is in no cache yet; a parallel sample has the whole prompt there.
                 num_shared = event.fork_at - (event.fork_at > len(event.prompt_ids))
-                request.cache_length = min(num_shared, state.requests[event.parent].cache_length)
+                parent = state.requests[event.parent]
+                request.cache_length = min(num_shared, parent.cache_length)
+                request.tokens = parent.tokens[: max(0, event.fork_at - request.prompt_length)]
+                request.token_ids = [token.token_id for token in request.tokens]
+                request.text = "".join(token.piece for token in request.tokens)
         case events.Admitted():
             request.status = "running"
         case events.Prefilled():

@@ -28,7 +28,8 @@ from engine.tree import depths, with_root
 class Outcome:
     """The tokens of one round with their fates, the accepted nodes, and every comparison that was made.
 
-    laws: (rows, vocab) the target's laws that were used, None when greedy; residual: (vocab,) where one was drawn from.
+    laws: (rows, vocab) the target's laws that were used, None when greedy: then `winners` is each row's choice.
+    residual: (vocab,) where a token was drawn from one.
     """
 
     tokens: tuple[int, ...]
@@ -36,6 +37,7 @@ class Outcome:
     path: tuple[int, ...]
     trials: tuple[Trial, ...]
     laws: torch.Tensor | None
+    winners: tuple[int, ...]
     residual: torch.Tensor | None
 
 
@@ -47,13 +49,14 @@ def decide(logits: torch.Tensor, sequence: Sequence, proposal: Proposal) -> Outc
     params = sequence.params
     histories = _histories(sequence, proposal)
     if params.is_greedy:
-        laws = None
-        verdict = accept_greedy(greedy_tokens(logits, params, histories), proposal.token_ids, proposal.parents)
+        laws, winners = None, tuple(greedy_tokens(logits, params, histories).tolist())
+        verdict = accept_greedy(winners, proposal.token_ids, proposal.parents)
     else:
-        laws = probabilities(logits, params, histories)
+        winners, laws = (), probabilities(logits, params, histories)
         verdict = _verdict(laws, sequence, proposal)
     fates = ("accepted",) * verdict.num_accepted + (_last_fate(proposal, tuple(verdict.path)),)
-    return Outcome(tuple(verdict.tokens), fates, tuple(verdict.path), tuple(verdict.trials), laws, verdict.residual)
+    tokens, path, trials = tuple(verdict.tokens), tuple(verdict.path), tuple(verdict.trials)
+    return Outcome(tokens, fates, path, trials, laws, winners, verdict.residual)
 
 
 def _verdict(laws: torch.Tensor, sequence: Sequence, proposal: Proposal) -> Verdict:

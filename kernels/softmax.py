@@ -14,8 +14,8 @@ def _native():
 
 
 def reference(logits: Tensor, temperature: float = 1.0) -> Tensor:
-    """logits (rows, vocab) → probabilities, fp32; temperature > 0."""
-    return (logits.float() / temperature).softmax(-1)
+    """logits (rows, vocab) → probabilities of the same type; temperature > 0."""
+    return ((logits - logits.amax(-1, keepdim=True)) / temperature).softmax(-1)
 
 
 def native(logits: Tensor, temperature: float = 1.0) -> Tensor:
@@ -26,7 +26,7 @@ def native(logits: Tensor, temperature: float = 1.0) -> Tensor:
 
 
 def run(logits: Tensor, temperature: float = 1.0) -> Tensor:
-    """logits (rows, vocab) → probabilities, fp32; temperature > 0. A logit of −∞ gets 0 exactly."""
+    """logits (rows, vocab) → probabilities of the same type; temperature > 0. A logit of −∞ gets 0 exactly."""
     if build.is_native(logits) and _native() is not None:
         return native(logits, temperature)
     return reference(logits, temperature)

@@ -37,11 +37,10 @@ class DecoyTreeDrafter(LayerSkipDrafter):
 
 @dataclass
 class Seen:
-    """What the world knows of one text: who started it, and the output tokens that it began with (a fork's)."""
+    """What the world knows of one text: who started it, and how it began."""
 
     request: Request
     submitted: Submitted
-    given: tuple[int, ...]
 
 
 class World:
@@ -136,10 +135,7 @@ class World:
                 self.check_drafts(event)
             elif isinstance(event, Submitted):
                 request = self.requests[event.request_id.split("/")[0].split(".")[0]]
-                parent = self.seen.get(event.parent)
-                outputs = (*parent.given, *self.state.token_ids[event.parent]) if parent else ()
-                given = outputs[: max(0, event.fork_at - len(event.prompt_ids))]
-                self.seen[event.request_id] = Seen(request, event, given)
+                self.seen[event.request_id] = Seen(request, event)
             elif isinstance(event, Sampled):
                 assert event.p > 0
             elif isinstance(event, Finished):
@@ -188,7 +184,7 @@ class World:
             if sequence.drafter is not None:
                 assert sequence.drafter.num_cached <= max(0, len(sequence) - 1)
             seen = self.seen[sequence.id]
-            known = [*seen.submitted.prompt_ids, *seen.given, *self.state.token_ids[sequence.id]]
+            known = [*seen.submitted.prompt_ids, *self.state.token_ids[sequence.id]]
             assert known == sequence.token_ids
 
     def check_drafts(self, event: Drafted) -> None:
@@ -196,14 +192,14 @@ class World:
         seen, depths = self.seen[event.request_id], [0]
         for parent in event.parents:
             depths.append(1 + depths[parent + 1])
-        num_output = len(seen.given) + len(self.state.token_ids[event.request_id])
+        num_output = len(self.state.token_ids[event.request_id])
         assert max(depths) <= seen.request.params.draft_length
         assert num_output + max(depths) < seen.submitted.max_new_tokens
 
     def check_text(self, end: Finished) -> None:
         """Ids, text and reason fit each other, and the text that the request would have had alone."""
         seen = self.seen[end.request_id]
-        params, token_ids = seen.request.params, [*seen.given, *self.state.token_ids[end.request_id]]
+        params, token_ids = seen.request.params, self.state.token_ids[end.request_id]
         text, is_stopped = written(token_ids, params)
         self.endings.append(end.finish_reason)
         assert (end.text, end.num_tokens) == (text, len(token_ids))

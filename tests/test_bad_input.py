@@ -119,7 +119,8 @@ def test_other_sampling_parameters_are_refused_by_name_too(field, value):
     [*((name, value) for name in ("block_size", "num_blocks", "max_batch_tokens", "max_running")
        for value in (0, -1, 1.5, "4", None, True)),
      ("threads", -1), ("threads", "x"), ("dtype", "float64"), ("dtype", []), ("cache_dtype", "int8"), ("watch", 5),
-     ("watch", None), ("watch", ["laws"])],
+     ("watch", None), ("watch", ["laws"]), ("model", None), ("drafter", 5), ("draft_model", 1.5), ("device", "junk"),
+     ("device", "cuda:"), ("device", 0)],
 )  # fmt: skip
 def test_a_configuration_of_wrong_types_is_refused_by_name(field, value):
     with pytest.raises(EngineError, match=field) as caught:
@@ -145,9 +146,9 @@ def test_a_name_that_belongs_to_somebody_who_runs_or_is_to_run_is_refused():
     engine.add(Request(PROMPT, SamplingParams(9), id="r.3"))
     engine.step()
     assert engine.fork("r", len(PROMPT) + 1) == "r/2"  # "r/1" waits
-    engine.abort("r")
+    engine.abort("r.1")
     with pytest.raises(EngineError):
-        engine.add(Request(PROMPT, n=2, id="r"))  # its sample's name still runs
+        engine.add(Request(PROMPT, n=3, id="r.2"))  # runs
     ends = {event.request_id for event in _until_idle(engine) if isinstance(event, Finished)}
     assert ends == {"r", "r.1", "r.2", "r/1", "r.3", "r/2"}
     engine.add(Request(PROMPT, n=2, id="r"))
@@ -283,6 +284,41 @@ def test_a_request_may_be_aborted_from_within_its_own_run_and_its_run_ends(engin
             ends[event.request_id] = (event.finish_reason, event.num_tokens)
     assert ends == {request.id: ("abort", 3), other.id: ("length", 3)}
     assert engine.stats()["blocks_used"] == 0
+
+
+def test_a_device_that_is_not_there_is_refused_with_its_name():
+    with pytest.raises(EngineError, match="cuda:99") as caught:
+        toy_engine(device="cuda:99")
+    assert caught.value.code == "no_device"
+
+
+def test_abort_ends_all_samples_and_forks_of_a_request_or_one_of_them(engine):
+    request = Request(PROMPT, SamplingParams(max_new_tokens=30, ignore_eos=True), n=3)
+    engine.add(request)
+    while not engine.stats()["running"] == 3:
+        engine.step()
+    engine.step()
+    fork = engine.fork(request.id, len(PROMPT) + 1)
+    assert engine.abort(f"{request.id}.1") and not engine.abort(f"{request.id}.1")
+    ends = {event.request_id: event.finish_reason for event in engine.step() if isinstance(event, Finished)}
+    assert ends == {f"{request.id}.1": "abort"}
+    assert engine.abort(request.id) and not engine.abort(request.id)
+    ends = {event.request_id: event.finish_reason for event in engine.step() if isinstance(event, Finished)}
+    assert ends == dict.fromkeys((request.id, f"{request.id}.2", fork), "abort")
+    assert engine.is_idle and engine.stats()["blocks_used"] == 0
+    assert not any(engine.abort(junk) for junk in ([1], None, 5, ""))
+
+
+def test_a_tree_that_finds_no_blocks_takes_nobody_s_place():
+    engine = toy_engine(num_blocks=5, max_batch_tokens=3, prefix_caching=False)
+    first = engine.add(Request([1, 2, 3, 1], SamplingParams(13, ignore_eos=True), "tree"))
+    for _ in range(3):
+        engine.step()
+    second = engine.add(Request([1] * 5, SamplingParams(1, ignore_eos=True)))
+    ends = {}
+    while not engine.is_idle:
+        ends |= {event.request_id: event.finish_reason for event in engine.step() if isinstance(event, Finished)}
+    assert ends == {first: "length", second: "length"}
 
 
 def test_a_run_with_one_bad_request_runs_none_and_leaves_no_trace(engine):

@@ -5,6 +5,8 @@ import torch
 
 from engine import EngineError, Request, SamplingParams
 from engine.events import Drafted, Finished, RoundFinished, Sampled, Verified
+from engine.sampling import probabilities
+from engine.state import State, apply
 from engine.trace import fold
 from tests.toys import VOCAB_SIZE, exact_law, toy_engine, toy_model
 
@@ -349,3 +351,51 @@ def test_a_tree_wider_than_the_free_blocks_waits_for_its_turn():
     whole = "".join(chr(65 + token) for token in plain_by_hand(engine, PROMPT, 10))
     assert {event.text for event in finished if event.finish_reason == "length"} == {whole}
     assert all(whole.startswith(event.text) for event in finished)
+
+
+def test_forks_of_forks_throw_coins_of_their_own_and_the_fold_gives_each_its_text():
+    engine, state = toy_engine(), State()
+    params = SamplingParams(24, temperature=1.0, ignore_eos=True)
+    engine.add(Request(PROMPT, params, id="r", n=2))
+    at, texts = len(PROMPT) + 2, {}
+    for number in range(100):
+        for event in engine.step():
+            apply(state, event)
+            if isinstance(event, Finished):
+                texts[event.request_id] = event.text
+        if number == 3:
+            first, second = engine.fork("r", at), engine.fork("r", at)
+            inner = engine.fork(first, at)
+            later = engine.fork("r.1", at)
+        if number == 6:  # in the middle, a fork's tokens are all there
+            for name in (first, second, inner, later):
+                sequence = engine._sequences[name]
+                assert state.token_ids[name] == sequence.token_ids[len(PROMPT) :]
+                assert state.texts[name] == sequence.writer.text
+                assert [token.index for token in state.requests[name].tokens] == list(range(sequence.num_output))
+    assert (first, second, inner, later) == ("r/1", "r/2", "r/1/1", "r.1/1")
+    assert len(texts) == len(set(texts.values())) == 6
+
+
+def test_a_sample_that_waits_for_its_prompt_can_be_aborted():
+    engine = toy_engine(max_batch_tokens=3)
+    engine.add(Request(PROMPT * 3, SamplingParams(4), id="r", n=3))
+    engine.step()
+    assert engine.abort("r.1") and not engine.abort("r.1")
+    ends = [event.request_id for _ in range(20) for event in engine.step() if isinstance(event, Finished)]
+    assert sorted(ends) == ["r", "r.2"] and engine.is_idle
+
+
+def test_the_probabilities_of_drafts_that_nobody_looked_at_count_the_penalties():
+    engine = toy_engine()
+    params = SamplingParams(30, repetition_penalty=3.0, draft_length=6, ignore_eos=True)
+    events = list(engine.run([Request(PROMPT, params, "random")]))
+    token_ids = list(PROMPT)
+    for event in events:
+        if isinstance(event, Verified):
+            for node, token in enumerate(event.token_ids):
+                logits = exact_law(engine, [*token_ids, *event.token_ids[:node]])
+                law = probabilities(logits[None], params, [*token_ids, *event.token_ids[:node]])[0]
+                assert event.p[node] == law[token]
+        elif isinstance(event, Sampled):
+            token_ids.append(event.token_id)

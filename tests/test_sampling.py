@@ -144,8 +144,10 @@ def test_a_real_vocabulary_gives_what_sorting_all_of_it_gives(spread, temperatur
     ours = probabilities(logits, params).numpy()
     for row in range(2):
         slow = slow_probabilities(logits[row].numpy(), params)
-        assert ((ours[row] > 0) == (slow > 0)).all()
-        np.testing.assert_allclose(ours[row], slow, rtol=2e-5, atol=1e-12)
+        is_other = (ours[row] > 0) != (slow > 0)
+        most = 1e-7 if cuts.get("top_p", 1.0) > 1 - 1e-7 else 0.0  # there fp32 does not tell who comes last
+        assert np.maximum(ours[row], slow)[is_other].sum() <= most
+        np.testing.assert_allclose(ours[row], slow, rtol=2e-5, atol=max(1e-12, most))
 
 
 @settings(max_examples=300, deadline=None)
