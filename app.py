@@ -14,33 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from unittest import mock
 
-os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # nothing calls home
-os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "100000")  # else every event costs a pandas group-by
-
-
-def _file_of(item: object, find: Callable[[object], str] = inspect.getfile) -> str:
-    """Half of Gradio's import goes into stub files for editors; it leaves them out for classes without a file."""
-    if type(item).__name__ == "ComponentMeta":
-        raise OSError("no stubs")
-    return find(item)
-
-
-with mock.patch.object(inspect, "getfile", _file_of):
-    import gradio as gr
-
-import uvicorn
-from fastapi import FastAPI, Request
-from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp
-
-from lessons import live
-from lessons.frame import error
-from lessons.page import ASSETS, blocks, pages, shell, theme
-from lessons.serving import Guard, Pages, StaticCache
-from lessons.stream import file_response, stream_response
-from lessons.words import FRAME, language_of, load
-
 ENVIRONMENT = "INFERENCE_"  # --num-blocks has the twin INFERENCE_NUM_BLOCKS
 MAX_UPLOAD = "16mb"
 NO_MODEL = "none"
@@ -79,6 +52,37 @@ def engine_settings(chosen: argparse.Namespace) -> dict[str, object]:
     drafting = {"drafter": chosen.drafter or None, "draft_model": chosen.draft_model or None}
     return {name: getattr(chosen, name) for name in names} | {"model": model} | drafting
 
+
+if __name__ == "__main__":
+    options()  # a question or a mistake is answered at once
+    print("Starting, which takes about ten seconds.", flush=True)  # before the imports, which take most of them
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # nothing calls home
+os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "100000")  # else every event costs a pandas group-by
+
+
+def _file_of(item: object, find: Callable[[object], str] = inspect.getfile) -> str:
+    """Half of Gradio's import goes into stub files for editors; it leaves them out for classes without a file."""
+    if type(item).__name__ == "ComponentMeta":
+        raise OSError("no stubs")
+    return find(item)
+
+
+with mock.patch.object(inspect, "getfile", _file_of):
+    import gradio as gr
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
+
+from lessons import live
+from lessons.frame import sentence
+from lessons.page import assets, blocks, pages, shell, theme
+from lessons.serving import Guard, Pages, StaticCache
+from lessons.stream import file_response, stream_response
+from lessons.words import FRAME, language_of, load
 
 # ---- the application ----------------------------------------------------------------------------------------------
 
@@ -125,7 +129,7 @@ def add_routes(app: FastAPI, model: str) -> None:
         s = live.status()
         words = load(FRAME, language_of(lang))
         facts = {"state": s.state, "fraction": s.fraction, "running": bool(s.running), "waiting": s.waiting}
-        reason = error(words, s) if s.state == "failed" else ""
+        reason = sentence(words, s) if s.state == "failed" else ""
         return JSONResponse(facts | {"model": model, "reason": reason}, headers={"Cache-Control": "no-store"})
 
     @app.get("/stream/{run_id}")
@@ -138,9 +142,8 @@ def add_routes(app: FastAPI, model: str) -> None:
 
     @app.get("/site/{version}/{path:path}")
     def site(version: str, path: str) -> Response:
-        found = (ASSETS / path).resolve()
-        is_ours = found.is_relative_to(ASSETS) and found.suffix in (".js", ".css", ".svg") and found.is_file()
-        return FileResponse(found) if is_ours else PlainTextResponse("There is no such file.", 404)
+        found = assets().get(path)
+        return FileResponse(found) if found else PlainTextResponse("There is no such file.", 404)
 
     for page in pages():
         named = f"{page.prefix}{page.chapter}"

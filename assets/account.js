@@ -1,14 +1,16 @@
-// Account: a race in numbers at a moment, from the folded state; the same arithmetic as lessons/live_lab_figures.py.
+// Account: a race in numbers at a moment, from the folded state; the same arithmetic as lessons/live_lab_account.py.
 // Knows nothing of the page. Seconds are each request's own; a round counts once its bill is in.
 
 export const VANILLA = "vanilla";
 export const SPECULATIVE = "speculative";
+const [SHORTEST, LONGEST] = [1e-9, 1e6]; // seconds that a pass can take, and a race
 
-/** Everything that the ledger shows; parts are null until there is something to divide. */
+/** Everything that the ledger shows; parts are null until there is something to divide, or where it cannot be. */
 export function account(state) {
   const vanilla = paceOf(state.requests[VANILLA]);
   const speculative = paceOf(state.requests[SPECULATIVE]);
-  const rounds = speculative && roundsOf(speculative);
+  const areSound = [vanilla, speculative].every((pace) => !pace?.numPasses || isSound(pace));
+  const rounds = areSound && speculative ? roundsOf(speculative) : null;
   const costs = costsOf(vanilla, speculative, rounds);
   return { vanilla, speculative, rounds, costs, speedup: speedupOf(vanilla, speculative, rounds, costs), identity: identityOf(state) };
 }
@@ -18,7 +20,7 @@ export function paceOf(request) {
   if (!request) return null;
   const billed = request.rounds.filter((round) => round.bill);
   const first = billed.find((round) => round.sampled.includes(0));
-  const generation = billed.filter((round) => round.sampled.length > 0 && round !== first);
+  const generation = first ? billed.filter((round) => round.sampled.length > 0 && round !== first) : [];
   const numGenerated = sum(generation, (round) => round.sampled.length);
   const ttft = first ? first.bill.request_clock : null;
   const seconds = first ? request.clock - ttft : 0;
@@ -30,12 +32,21 @@ export function paceOf(request) {
   };
 }
 
+/** Whether the times can be times, and every verdict has its draft: a reader's file may hold anything. */
+function isSound({ generation, ttft, total, tpot }) {
+  const bills = generation.map((round) => round.bill);
+  const seconds = bills.flatMap((bill) => [bill.seconds_draft, bill.seconds_forward, bill.seconds_accept + bill.seconds_other]);
+  const isForward = ttft >= 0 && total <= LONGEST && tpot >= SHORTEST;
+  const areTimes = seconds.every((value) => value >= 0 && value <= LONGEST) && sum(bills, (bill) => bill.seconds_forward) / bills.length >= SHORTEST;
+  return isForward && areTimes && generation.every((round) => depthsOf(round.drafted).length === (round.verified?.verdicts.length ?? 0));
+}
+
 function roundsOf(pace) {
   const positions = [];
   let numDrafted = 0;
   for (const { drafted, verified } of pace.generation) {
     if (!verified) continue;
-    numDrafted += verified.token_ids.length;
+    numDrafted += verified.verdicts.length;
     const depths = depthsOf(drafted);
     verified.verdicts.forEach((verdict, node) => {
       const place = (positions[depths[node]] ??= { lookedAt: 0, accepted: 0 });
@@ -55,9 +66,13 @@ function roundsOf(pace) {
   };
 }
 
-function depthsOf(drafted) {
+/** How deep each draft stands in its tree; empty where one hangs on a draft that does not stand before it. */
+export function depthsOf(drafted) {
   const depths = [];
-  drafted.parents.forEach((parent, node) => { depths[node] = parent < 0 ? 0 : depths[parent] + 1; });
+  for (const [node, parent] of (drafted?.parents ?? []).entries()) {
+    if (parent < -1 || parent >= node) return [];
+    depths.push(parent < 0 ? 0 : depths[parent] + 1);
+  }
   return depths;
 }
 
@@ -77,7 +92,7 @@ function costsOf(vanilla, speculative, rounds) {
 function speedupOf(vanilla, speculative, rounds, costs) {
   if (!costs || !speculative.tpot) return null;
   const { plain, draft, verify, other } = costs;
-  const drafts = speculative.generation.map((round) => round.verified?.token_ids.length ?? 0);
+  const drafts = speculative.generation.map((round) => round.verified?.verdicts.length ?? 0);
   const expected = sum(drafts, (length) => expectedTokens(rounds.alpha ?? 0, length)) / rounds.count;
   const ratio = (tau, parts) => (tau * plain) / sum(parts, (part) => part);
   const cured = { // as engine.accounting.explain_speedup: one term alone made ideal
@@ -100,7 +115,10 @@ export function expectedTokens(alpha, length) {
   return alpha >= 1 ? length + 1 : (1 - alpha ** (length + 1)) / (1 - alpha);
 }
 
-/** Greedy runs must agree token for token; `differsAt` is the first index where they do not, −1 if none so far. */
+/**
+ * Whether the two texts are the same as far as both go; `differsAt` is the first index where they are not, −1 if none.
+ * Only of two that ended by themselves does the length count: a text that was stopped is compared as far as it goes.
+ */
 function identityOf(state) {
   const [plain, fast] = [state.requests[VANILLA], state.requests[SPECULATIVE]];
   if (!plain?.submitted || !fast?.submitted) return null;
@@ -109,7 +127,7 @@ function identityOf(state) {
   for (let index = 0; index < length && differsAt < 0; index += 1) {
     if (plain.token_ids[index] !== fast.token_ids[index]) differsAt = index;
   }
-  const areFinished = plain.status === "finished" && fast.status === "finished";
+  const areFinished = [plain, fast].every((request) => ["stop", "length"].includes(request.finished?.finish_reason));
   if (differsAt < 0 && areFinished && plain.token_ids.length !== fast.token_ids.length) differsAt = length;
   const isGreedy = [plain, fast].every((request) => request.submitted.temperature < 1e-5);
   return { isGreedy, isExpected: isGreedy || fast.submitted.rule === "sampler_match", length, differsAt, areFinished };

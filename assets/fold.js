@@ -74,6 +74,11 @@ const REQUEST = {
     request.text = request.tokens.map((token) => token.piece).join("");
   },
   Admitted(request) { request.status = "running"; },
+  Preempted(request) {
+    request.status = "waiting";
+    request.cache_length = 0;
+    request.draft_cache_length = 0;
+  },
   Prefilled(request, event) {
     request.cache_length = event.start + event.num_tokens;
     request.num_reused = Math.max(request.num_reused, event.num_reused);
@@ -114,8 +119,8 @@ function requestOf(state, id) {
 }
 
 function roundOf(request, number) {
-  const known = request.rounds.findLast((round) => round.round === number);
-  if (known) return known;
+  const last = request.rounds.at(-1);
+  if (last?.round === number) return last; // an engine's rounds come one after the other
   const round = { round: number, drafted: null, verified: null, inspected: [], sampled: [], bill: null };
   request.rounds.push(round);
   return round;

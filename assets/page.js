@@ -67,6 +67,21 @@ function followTabs() {
   });
 }
 
+/** Where there is no room for all tabs, Gradio puts a button behind them; its name for it is English only. */
+function nameMoreTabs() {
+  const name = () => {
+    for (const button of document.querySelectorAll("button[aria-label='More tabs']")) button.ariaLabel = page.words["tabs.more"];
+  };
+  const found = new MutationObserver(() => {
+    const tabs = document.querySelector("[role=tablist]")?.parentElement;
+    if (!tabs) return;
+    found.disconnect();
+    name();
+    new MutationObserver(name).observe(tabs, { childList: true, subtree: true });
+  });
+  found.observe(document.body, { childList: true, subtree: true });
+}
+
 // ---- what buttons of a lesson call --------------------------------------------------------------------------------
 
 /** Copy a link to settings: only what differs from its first value rides in it. */
@@ -112,3 +127,4 @@ themeSwitch(document.querySelector("#theme-switch"));
 languageLinks(document.querySelectorAll("a.language"));
 watchEngine(document.querySelector("#engine"));
 followTabs();
+nameMoreTabs();

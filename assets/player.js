@@ -35,6 +35,7 @@ export class Player {
     Object.assign(this, {
       runId: "", events: [], marks: [], cursor: 0, place: 0, ending: "", message: "", about: null,
       isFollowing: true, isPlaying: false, isComplete: false, isLost: false, wasLive: false,
+      isEmpty: false, hasBegun: false,
     });
     this.times = []; // when each event is shown in a replay at speed 1, in seconds from the start
     this.clocks = new Map(); // seconds that each request has used of its own
@@ -49,6 +50,13 @@ export class Player {
     this.clear();
     this.runId = runId;
     readFrom(this);
+    this.changed();
+  }
+
+  /** No run belongs to what the page says: the stages stand empty. */
+  unload() {
+    this.clear();
+    this.isEmpty = true;
     this.changed();
   }
 
@@ -100,13 +108,18 @@ export class Player {
     return { cursor, step: last.step, time: this.times.at(-1), rounds, request_id, round };
   }
 
-  /** In a race every request is shown at its own pace: time passes as on the request that has used most of its own. */
+  /**
+   * Seconds since the first request was submitted: what the engine did before is no part of the run. In a race every
+   * request is shown at its own pace: time passes as on the one that has used most of its own.
+   */
   timeOf(event) {
+    const last = this.events.at(-1);
     const previous = this.times.at(-1) ?? 0;
-    const used = this.events.length ? event.clock - this.events.at(-1).clock : 0;
-    if (this.about?.mode !== "race") return previous + Math.max(0, used);
+    this.hasBegun ||= last?.type === "Submitted";
+    const used = this.hasBegun ? Math.max(0, event.clock - last.clock) : 0;
+    if (this.about?.mode !== "race") return previous + used;
     const owner = event.request_id ?? event.request_ids?.[0] ?? "";
-    this.clocks.set(owner, (this.clocks.get(owner) ?? 0) + Math.max(0, used));
+    this.clocks.set(owner, (this.clocks.get(owner) ?? 0) + used);
     return Math.max(previous, this.clocks.get(owner));
   }
 
@@ -135,8 +148,17 @@ export class Player {
   /** Call back at once, and then at most once per frame when something changed. Returns how to end that. */
   subscribe(watcher) {
     this.watchers.add(watcher);
-    watcher(this.events, this.cursor, this.state, this);
+    this.tell(watcher);
     return () => this.watchers.delete(watcher);
+  }
+
+  /** A fault of one watcher is reported and stops no other: what a reader opens may hold anything. */
+  tell(watcher) {
+    try {
+      watcher(this.events, this.cursor, this.state, this);
+    } catch (problem) {
+      reportError(problem);
+    }
   }
 
   changed() {
@@ -145,7 +167,7 @@ export class Player {
     requestAnimationFrame((now) => {
       this.isDue = false;
       if (this.isPlaying) this.advance(now);
-      for (const watcher of [...this.watchers]) watcher(this.events, this.cursor, this.state, this);
+      for (const watcher of [...this.watchers]) this.tell(watcher);
     });
   }
 

@@ -21,7 +21,7 @@ export function sentencesOf(step, words) {
 }
 
 const KEYS = {
-  BlockTaken: "taken", BlockShared: "shared", BlockCopied: "copied", BlockHashed: "hashed", BlockHit: "hit", BlockEvicted: "evicted",
+  BlockTaken: "taken", BlockShared: "shared", BlockCopied: "copied", BlockHashed: "hashed", BlockHit: "hit", BlockEvicted: "evicted", Preempted: "preempted",
 };
 
 function line(kind, event, words) {
@@ -44,7 +44,7 @@ export function makeStory(words, onMoment) {
     shown = key;
     const lines = sentencesOf(step, words);
     title.textContent = step.length ? fill(words["story.title"], { step: number }) : words["story.before"];
-    const order = ["copied", "hit", "fork"];
+    const order = ["preempted", "copied", "hit", "fork"];
     const sorted = [...lines].sort((left, right) => rank(order, left.kind) - rank(order, right.kind));
     const items = sorted.slice(0, MOST).map(({ kind, text }) => el("li", { class: `is-${kind}` }, text));
     const rest = lines.length - MOST;

@@ -79,12 +79,14 @@ function factsOf(sequence, words) {
   return sequence.status === "finished" ? words["tables.finished"] : words["tables.waiting"];
 }
 
-/** The tokens of one sequence in rows, one per block; `onToken({block, slot, position})`, `onFork(position)`. */
+/** The tokens of one sequence in rows, one per block; `onToken({block, slot, position})`, `onFork(id, position)`. */
 export function makeText(words, onToken, onFork) {
   const rows = el("div", { class: "blocks-rows" });
   const said = el("p", { class: "blocks-address", role: "status" });
-  const button = el("button", { type: "button", class: "blocks-fork", hidden: true }, words["text.fork"]);
-  const node = el("div", { class: "blocks-text" }, el("div", { class: "blocks-line" }, said, button), rows);
+  const button = el("button", { type: "button", class: "blocks-fork" }, words["text.fork"]);
+  const cost = el("span", { class: "blocks-cost" });
+  const forking = el("span", { class: "blocks-forking", hidden: true }, button, cost);
+  const node = el("div", { class: "blocks-text" }, el("div", { class: "blocks-line" }, said, forking), rows);
   let shown = "";
   let position = -1;
   let now = null;
@@ -116,7 +118,9 @@ export function makeText(words, onToken, onFork) {
     const isChosen = now && position >= 0;
     const entry = isChosen ? now.entries[Math.floor(position / now.size)] : undefined;
     onToken(entry && position < now.numCached ? { block: entry.block, slot: position % now.size } : null);
-    button.hidden = !isChosen || !now.canFork || position < now.numPrompt || position >= now.pieces.length - 1;
+    forking.hidden = !isChosen || !now.canFork;
+    button.disabled = !isChosen || !canForkAt(now, position);
+    cost.textContent = isChosen ? costOf(now, position, words) : "";
     said.textContent = isChosen ? address(entry) : words["text.hint"];
   }
 
@@ -128,7 +132,7 @@ export function makeText(words, onToken, onFork) {
   }
 
   function draw(sequence, size, canFork) {
-    const key = sequence ? `${sequence.id} ${sequence.pieces.length} ${sequence.entries.map((entry) => entry.block)} ${sequence.numCached}` : "";
+    const key = sequence ? [sequence.id, sequence.entries.map((entry) => entry.block), sequence.numCached, ...sequence.pieces].join("\u0000") : "";
     if (key === shown) return;
     const isOther = sequence?.id !== now?.id;
     shown = key;
@@ -140,6 +144,18 @@ export function makeText(words, onToken, onFork) {
     point();
   }
   return { node, draw };
+}
+
+/** A fork keeps the whole prompt and at least one output token; the last token is not computed yet. */
+function canForkAt(sequence, position) {
+  return position >= sequence.numPrompt && position < sequence.pieces.length - 1;
+}
+
+/** What a fork after this token copies, or why there is none. Its last token has no key and value yet to be copied. */
+function costOf(sequence, position, words) {
+  if (!canForkAt(sequence, position)) return words["text.fork.where"];
+  const count = position % sequence.size;
+  return fill(words[count ? "text.fork.copies" : "text.fork.free"], { count, size: sequence.size });
 }
 
 function positionOf(target) {

@@ -113,6 +113,7 @@ export function momentsOf(events, marks) {
 }
 
 const MOMENTS = {
+  preempted: (event) => event.type === "Preempted",
   copied: (event) => event.type === "BlockCopied",
   hit: (event) => event.type === "BlockHit",
   fork: (event) => event.type === "Submitted" && event.parent !== "",

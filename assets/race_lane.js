@@ -13,6 +13,7 @@ export function makeLane({ id, words, choice }) {
   let epoch = null; // the Submitted event of what is drawn: another run starts from nothing
   let stop = null; // the one token that Tab reaches
 
+  text.addEventListener("scroll", cue, { passive: true });
   text.addEventListener("click", (event) => pick(event.target.closest(".race-token")));
   text.addEventListener("focusin", (event) => { if (event.target !== text) pick(event.target.closest(".race-token")); });
   text.addEventListener("keydown", (event) => move(event, text, choice));
@@ -30,6 +31,11 @@ export function makeLane({ id, words, choice }) {
     if (stop) stop.tabIndex = 0;
   }
 
+  /** What goes on below the edge fades out there. */
+  function cue() {
+    text.classList.toggle("has-more", text.scrollHeight - text.scrollTop - text.clientHeight > 6);
+  }
+
   const current = () => text.querySelector(".is-picked");
 
   function draw(request, isMoving) {
@@ -39,6 +45,7 @@ export function makeLane({ id, words, choice }) {
       text.replaceChildren();
     }
     const rounds = request?.rounds ?? [];
+    const numBefore = drawn.length;
     let hasGrown = false;
     rounds.forEach((round, at) => {
       const key = `${round.drafted ? 1 : 0}${round.verified ? 1 : 0}.${round.sampled.length}`;
@@ -53,6 +60,7 @@ export function makeLane({ id, words, choice }) {
     if (hasGrown) mark(choice.value);
     if (!stop?.isConnected) stopAt(text.querySelector(".race-token"));
     if (hasGrown && isMoving) text.scrollTop = text.scrollHeight;
+    if (hasGrown || drawn.length !== numBefore) cue();
   }
 
   function mark(value) {
@@ -73,7 +81,7 @@ export function makeLane({ id, words, choice }) {
 /** One round: accepted tokens, then the drafts that died, then the token that the target gave. */
 function drawRound(round, request, words) {
   const node = el("span", { class: "race-round", role: "none" });
-  const sampled = round.sampled.map((index) => request.tokens[index]);
+  const sampled = round.sampled.map((index) => request.tokens[index]).filter(Boolean);
   const { drafted, verified } = round;
   const isPending = drafted && !verified;
   const accepted = verified ? nodesWith(verified, "accepted") : [];
@@ -111,7 +119,7 @@ function addDraft(parent, round, at, fate, words) {
   const isAlive = fate === "accepted" || fate === "pending";
   const kind = fate === "accepted" ? "fate-accepted" : fate === "pending" ? "race-pending" : `fate-rejected race-ghost is-${fate}`;
   const node = option(`token ${kind}`, { round: round.round, draft: at, index: -1 });
-  const piece = round.drafted.pieces[at];
+  const piece = round.drafted?.pieces[at] ?? "";
   node.setAttribute("aria-label", fill(words["race.token"], { token: name(piece), fate: words[`fate.${fate}`] }));
   paint(node, piece.trim() || piece, false);
   parent.append(isAlive && piece.startsWith(" ") ? " " : "", node);

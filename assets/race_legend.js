@@ -7,16 +7,18 @@ import { read, write } from "./reader.js";
 export const FATES = ["target", "accepted", "rejected", "resampled", "bonus"];
 const SEEN = "live_lab.tour";
 const STEP = 5000; // milliseconds; six steps make the thirty seconds
+const PAUSE = 400; // milliseconds that the first tokens have been on screen when the tour begins
 
 export function makeLegend({ words, spotlight, onGhosts }) {
   const meaning = el("p", { class: "race-meaning", "aria-live": "polite" });
   const keys = FATES.map((fate) => el("button", { type: "button", class: "race-key", "aria-pressed": "false" }, el("span", { class: `token fate-${fate}` }, words[`fate.${fate}`])));
-  const ghosts = el("button", { type: "button", class: "race-quiet", "aria-pressed": "true" }, words["race.ghosts"]);
+  const ghosts = el("button", { type: "button", class: "race-switch", role: "switch", "aria-checked": "false" }, words["race.ghosts"]);
   const start = el("button", { type: "button", class: "race-quiet" }, words["race.tour.start"]);
   const tour = makeTour({ words, show, onEnd: () => show("") });
   const bar = el("div", { class: "race-keys", role: "group", "aria-label": words["race.legend"] }, ...keys, el("span", { class: "race-gap" }), ghosts, start);
   const node = el("div", { class: "race-legend" }, bar, el("div", { class: "race-explain" }, meaning, tour.node));
   let pinned = "";
+  let greeting = 0;
   let isGreeted = false;
 
   function show(fate, text = "") {
@@ -27,26 +29,38 @@ export function makeLegend({ words, spotlight, onGhosts }) {
 
   keys.forEach((key, at) => {
     const fate = FATES[at];
-    key.addEventListener("click", () => { tour.end(); pinned = pinned === fate ? "" : fate; show(pinned); });
+    key.addEventListener("click", () => { end(); pinned = pinned === fate ? "" : fate; show(pinned); });
     key.addEventListener("pointerenter", () => { if (!tour.isOn()) show(fate); });
     key.addEventListener("pointerleave", () => { if (!tour.isOn()) show(pinned); });
   });
   ghosts.addEventListener("click", () => {
-    const areShown = ghosts.getAttribute("aria-pressed") !== "true";
-    ghosts.setAttribute("aria-pressed", String(areShown));
-    onGhosts(areShown);
+    const areHidden = ghosts.getAttribute("aria-checked") !== "true";
+    ghosts.setAttribute("aria-checked", String(areHidden));
+    onGhosts(areHidden);
   });
   start.addEventListener("click", () => tour.begin());
 
-  /** The first tokens are on screen: on a first visit the tour begins. */
-  function greet() {
-    if (isGreeted) return;
+  /** On a first visit the tour begins, once there are tokens on screen that stay. */
+  function greet(areTokens) {
+    if (isGreeted || areTokens === Boolean(greeting)) return;
+    clearTimeout(greeting);
+    greeting = areTokens ? setTimeout(begin, PAUSE) : 0;
+  }
+
+  function begin() {
     isGreeted = true;
     if (!read(SEEN, false)) tour.begin();
   }
 
+  /** The reader has better things to do: the tour, and one that was about to begin, is over. */
+  function end() {
+    clearTimeout(greeting);
+    isGreeted = true;
+    tour.end();
+  }
+
   show("");
-  return { node, greet, destroy: tour.end };
+  return { node, greet, end };
 }
 
 /** Six sentences, five seconds each; it stops for good when dismissed, and waits while the reader points at it. */

@@ -17,8 +17,9 @@ export async function start(element, props, trigger, watch) {
   }) ?? {};
   const show = () => {
     if (!player) return handle.update?.(props.options, props.value);
-    const { run, options } = parse(props.value);
-    if (run) player.load(run);
+    const { run, unless, options } = parse(props.value);
+    if (run && !isLinked(props.lesson, unless)) player.load(run);
+    if (run === "") player.unload();
     return options && handle.update?.({ ...props.options, ...options });
   };
   show();
@@ -43,8 +44,15 @@ function style(name) {
   return loaded;
 }
 
+/** A run id, or { run, options, unless }: "" is no run at all; `unless` see isLinked. */
 function parse(value) {
-  return value && typeof value === "object" ? value : { run: value };
+  return value && typeof value === "object" ? value : { run: value || null };
+}
+
+/** Whether the address sets one of these settings of the lesson: the server then says which run belongs to them. */
+function isLinked(lesson, names = []) {
+  const query = new URLSearchParams(location.search);
+  return query.get("lesson") === lesson && names.some((name) => query.has(name));
 }
 
 /** Gradio says nothing when it takes a component off the page: the stage is destroyed at the player's next change. */

@@ -1,13 +1,15 @@
 // Verdict: all that a run reported about one token or draft, gathered from the folded state, and which sentence says it.
 // Knows nothing of the page. Probabilities are the trace's own numbers; nothing is recomputed but the ratio p/q.
 
+import { depthsOf } from "./account.js";
+
 /** The facts about a pick, or null where the run, at this moment, has no such token. */
 export function factsOf(pick, state) {
   const request = pick && state.requests[pick.request];
   const round = request?.rounds.find((one) => one.round === pick.round);
   if (!round) return null;
   if (pick.index >= 0 && !round.sampled.includes(pick.index)) return null;
-  if (pick.draft >= 0 && !round.drafted) return null;
+  if (pick.draft >= 0 && !(pick.draft < (round.drafted?.pieces.length ?? 0))) return null;
   return pick.draft >= 0 ? draftFacts(pick, round, request) : tokenFacts(pick, round, request);
 }
 
@@ -15,8 +17,8 @@ function draftFacts(pick, round, request) {
   const { drafted, verified } = round;
   const at = pick.draft;
   const base = { pick, round, request, token: drafted.token_ids[at], label: drafted.pieces[at], q: drafted.q[at],
-    place: depthOf(drafted, at), numDrafted: drafted.token_ids.length, isPointMass: drafted.is_point_mass, drafter: drafted.drafter };
-  if (!verified) return { ...base, fate: "pending", sentence: "pending" };
+    place: depthsOf(drafted)[at] ?? 0, numDrafted: drafted.token_ids.length, isPointMass: drafted.is_point_mass, drafter: drafted.drafter };
+  if (!verified?.verdicts[at]) return { ...base, fate: "pending", sentence: "pending" };
   const verdict = verified.verdicts[at];
   const isCut = verdict === "accepted" && pick.index < 0 && round.sampled.length > 0;
   const p = verified.p[at];
@@ -46,7 +48,8 @@ function tokenFacts(pick, round, request) {
 }
 
 function tokenSentence({ fate, rule, pick, residual }) {
-  if (fate === "target") return pick.index === 0 ? "first" : rule === "greedy" ? "target.greedy" : "target";
+  if (fate === "target" && pick.index === 0) return rule === "greedy" ? "first.greedy" : "first";
+  if (fate === "target") return rule === "greedy" ? "target.greedy" : "target";
   if (fate === "resampled") return rule === "exact" ? (residual === null ? "resampled.plain" : "resampled") : `resampled.${rule}`;
   return rule === "greedy" ? `${fate}.greedy` : fate;
 }
@@ -58,19 +61,13 @@ function outcomeOf(round, request) {
   return { refused: at < 0 ? "" : round.drafted.pieces[at], replacement: last && last.fate !== "accepted" ? last.label : "" };
 }
 
-function depthOf(drafted, node) {
-  let depth = 0;
-  for (let at = drafted.parents[node]; at >= 0; at = drafted.parents[at]) depth += 1;
-  return depth;
-}
-
 /** The largest entries of the laws at a place of the round, the token in question and the outcome among them. */
 function lawsAt(round, place, { token, isPointMass }, size = 10) {
   const seen = round.inspected.find((one) => one.position === place);
   if (!seen) return null;
   const drafted = round.drafted?.token_ids;
   const hasDraft = place < (drafted?.length ?? 0);
-  const onPath = drafted?.findIndex((_, node) => depthOf(round.drafted, node) === place) ?? -1;
+  const onPath = drafted ? depthsOf(round.drafted).indexOf(place) : -1;
   const rows = seen.token_ids.map((id, at) => ({
     token: id, label: seen.pieces[at], pModel: seen.p_model[at], p: seen.p[at],
     q: seen.q.length ? seen.q[at] : hasDraft && isPointMass ? Number(id === drafted[onPath]) : null,

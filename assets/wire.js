@@ -24,21 +24,27 @@ function drop(player) {
 function open() {
   source?.close();
   source = null;
+  while (unfinished.at(-1)?.runId === "") unfinished.pop(); // it left its run for none
   const player = unfinished.at(-1);
   if (player) listen(player, player.runId);
 }
 
 function listen(player, runId) {
   const url = address(`stream/${encodeURIComponent(runId)}`);
+  const aside = unfinished.slice(0, -1).map((other) => other.runId).filter(Boolean);
   url.searchParams.set("from", player.events.length);
   url.searchParams.set("lang", window.inferencePage?.language ?? "en");
+  if (aside.length) url.searchParams.set("also", aside.join(",")); // they wait here, and count as watched
   const own = new EventSource(url);
   source = own;
-  const isStale = () => source !== own || player.runId !== runId;
   const close = () => {
     own.close();
     drop(player);
     open();
+  };
+  const isStale = () => {
+    if (source === own && player.runId !== runId) close();
+    return source !== own;
   };
   own.onmessage = (message) => {
     if (isStale()) return;
@@ -51,7 +57,9 @@ function listen(player, runId) {
   }
   own.addEventListener("done", (message) => {
     if (isStale()) return;
-    player.hear("done", JSON.parse(message.data));
+    const end = JSON.parse(message.data);
+    player.hear("done", end);
+    if (end.message) player.hear("gone", end); // why it failed, in the reader's language: shown as a refusal is
     close();
   });
   own.onerror = async () => {
@@ -61,14 +69,17 @@ function listen(player, runId) {
       return;
     }
     close();
-    player.hear("gone", { message: await sentence(url) }); // an EventSource does not show a refusal's words
+    const message = await refusal(url); // an EventSource does not show a refusal's words
+    if (player.runId === runId) player.hear("gone", { message });
   };
 }
 
-async function sentence(url) {
+async function refusal(url) {
   try {
     const answer = await fetch(url);
-    return answer.ok ? "" : await answer.text();
+    if (!answer.ok) return await answer.text();
+    await answer.body?.cancel(); // a whole stream, which nobody reads
+    return "";
   } catch {
     return "";
   }

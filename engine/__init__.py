@@ -61,6 +61,7 @@ from engine.events import (
     Finished,
     Forwarded,
     Inspected,
+    Preempted,
     Prefilled,
     RoundFinished,
     Sampled,

@@ -7,6 +7,7 @@ A row is a place in a draft: row 0 comes before all drafts, row 1 + i after draf
 the token that follows there. Comparisons and residuals are in float64, on the CPU.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -40,7 +41,7 @@ def accept_chain(
     trials: list[Trial] = []
     for i, token in enumerate(tokens):
         p, q = float(target_probs[i, token]), 1.0 if draft_probs is None else float(draft_probs[i, token])
-        trials.append(Trial(i, token, p, q, coins[i], is_accepted=coins[i] * q < p))
+        trials.append(Trial(i, token, p, q, coins[i], is_accepted=_is_kept(p, q, coins[i])))
         if not trials[-1].is_accepted:
             draft = None if draft_probs is None else _law(draft_probs[i])
             residual = _residual(_law(target_probs[i]), draft, token)
@@ -65,7 +66,7 @@ def accept_tree(tree: DraftTree, target_probs: Laws, uniforms: Floats, generator
         for child in children[row]:
             token = tree.tokens[child]
             p, q = float(left[token]), 1.0 if draft is None else float(draft[token])
-            trials.append(Trial(child, token, p, q, coins[child], is_accepted=coins[child] * q < p))
+            trials.append(Trial(child, token, p, q, coins[child], is_accepted=_is_kept(p, q, coins[child])))
             if trials[-1].is_accepted:
                 break
             left = _residual(left, draft, token)
@@ -137,6 +138,13 @@ def typical_threshold(law: torch.Tensor, epsilon: float = 0.09, delta: float = 0
 
 
 # ---- what the rules share ------------------------------------------------------------------------------------------
+
+
+def _is_kept(p: float, q: float, coin: float) -> bool:
+    """u · q < p. Raises EngineError("bad_logits") for NaN, which would be refused without a word."""
+    if math.isnan(p + q + coin):
+        raise EngineError("bad_logits", f"a draft cannot be judged by p = {p}, q = {q}, u = {coin}", p=p, q=q, u=coin)
+    return coin * q < p
 
 
 def _check_shapes(target_probs: torch.Tensor, draft_probs: torch.Tensor | None, tokens: list, coins: list) -> None:

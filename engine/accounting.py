@@ -77,6 +77,13 @@ def prefill_flops(config: object, num_tokens: int) -> int:
 
 def ridge(flops_per_second: float, bytes_per_second: float) -> float:
     """Return the intensity (FLOP per byte) above which the arithmetic, not the memory, is the limit."""
+    if bytes_per_second <= 0:
+        raise EngineError(
+            "bad_number",
+            f"bytes_per_second is {bytes_per_second!r}; it must be positive",
+            name="bytes_per_second",
+            value=bytes_per_second,
+        )
     return flops_per_second / bytes_per_second
 
 
@@ -110,7 +117,10 @@ def decode_floor_seconds(weight_bytes: float, cache_bytes: float, bytes_per_seco
 
 
 def blocks_needed(num_tokens: int, block_size: int) -> int:
-    """Return ⌈tokens / block size⌉."""
+    """Return ⌈tokens / block size⌉. Raises EngineError("bad_number")."""
+    if block_size < 1 or num_tokens < 0:
+        sentence = f"{num_tokens} tokens in blocks of {block_size}; tokens must be ≥ 0 and block sizes ≥ 1"
+        raise EngineError("bad_number", sentence, name="block_size", value=block_size)
     return -(-num_tokens // block_size)
 
 
@@ -180,7 +190,7 @@ def speedup_with_verify(alpha: float, draft_length: int, draft_cost: float, veri
 
 def optimal_draft_length(alpha: float, draft_cost: float, largest: int = 40) -> int:
     """Return the K of 0 … largest with the greatest `speedup`; 0 exactly when α ≤ c (Corollary 3.9)."""
-    return max(range(largest + 1), key=lambda length: speedup(alpha, length, draft_cost))
+    return max(range(_checked_length(largest) + 1), key=lambda length: speedup(alpha, length, draft_cost))
 
 
 def operations_factor(alpha: float, draft_length: int, draft_cost: float = 0.0) -> float:

@@ -16,6 +16,7 @@ from engine.errors import EngineError
 from engine.model import Model
 from engine.model_config import ModelConfig
 from engine.request import Request, SamplingParams
+from engine.sampling import uniform
 from engine.sequence import Sequence, Writer
 from engine.tokenizer import Tokenizer
 
@@ -73,6 +74,18 @@ class Admission:
             drafter=drafter,
         )
 
+    def fork(self, parent: Sequence, at: int, number: int) -> Sequence:
+        """The parent's `number`-th fork, which goes on from its first `at` tokens. Raises EngineError("bad_fork")."""
+        if isinstance(at, bool) or not isinstance(at, int) or not parent.num_prompt < at <= len(parent):
+            sentence = f"a fork keeps {parent.num_prompt + 1} to {len(parent)} tokens, not {at!r}"
+            raise EngineError("bad_fork", sentence, at=at, smallest=parent.num_prompt + 1, largest=len(parent))
+        params = dataclasses.replace(parent.params, seed=int(2**53 * uniform(parent.params.seed, number, "fork")))
+        prompt = parent.token_ids[: parent.num_prompt]
+        child = self.new_sequence(f"{parent.id}/{number}", parent.request, params, prompt)
+        child.token_ids = parent.token_ids[:at]
+        child.writer.write(child.token_ids[child.num_prompt :])
+        return child
+
     def _new_drafter(self, name: str) -> Drafter | None:
         if name == "none":
             return None
@@ -119,6 +132,8 @@ def prompt_ids(request: Request, tokenizer: Tokenizer, model: ModelConfig) -> li
 
 
 def _check_types(request: Request) -> None:
+    if not isinstance(request, Request):
+        raise EngineError("bad_request", f"{request!r:.80} is no Request", kind=type(request).__name__)
     kinds = {"id": str, "params": SamplingParams, "drafter": str | None, "prompt_format": str, "cache_salt": str}
     for name, kind in kinds.items():
         value = getattr(request, name)

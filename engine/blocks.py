@@ -71,7 +71,7 @@ class BlockPool:
 
         `token_ids` is the whole prompt, even where `num_tokens` covers only a first part of it. Whole blocks are
         reused, and at least one token of the prompt is left to compute, since its logits are needed.
-        Raises EngineError("sequence_exists"), EngineError("bad_num_tokens"), OutOfBlocks.
+        Raises EngineError("sequence_exists"/"bad_sequence"/"bad_num_tokens"), OutOfBlocks.
         """
         self._check_new(seq)
         self._check_num_tokens(num_tokens)
@@ -186,7 +186,11 @@ class BlockPool:
         return self._get(seq).length
 
     def ref_count(self, block: int) -> int:
-        """How many tables the block is in."""
+        """How many tables the block is in. Raises EngineError("unknown_block")."""
+        if block not in range(self.num_blocks):
+            raise EngineError(
+                "unknown_block", f"there is no block {block!r}; blocks are 0 to {self.num_blocks - 1}", block=block
+            )
         return self._ledger.counts[block]
 
     def num_needed(self, seq: str, num_tokens: int = 1) -> int:
@@ -296,6 +300,8 @@ class BlockPool:
         return held
 
     def _check_new(self, seq: str) -> None:
+        if not isinstance(seq, str):
+            raise EngineError("bad_sequence", f"a sequence is named by a text, not by {seq!r:.40}", seq=repr(seq))
         if seq in self._held:
             raise EngineError("sequence_exists", f"sequence {seq!r} already holds blocks; free it first", seq=seq)
 

@@ -4,10 +4,12 @@ Knows nothing of sequences or of who owns a block: slot = block · block_size + 
 brings the slots along.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
 
+from engine.errors import EngineError
 from engine.model_config import ModelConfig
 from kernels import memory
 
@@ -22,8 +24,13 @@ class KVCache:
         self.num_slots = num_blocks * block_size
         shape = (config.num_layers, self.num_slots, config.num_kv_heads, config.head_dim)
         # All layers of a kind lie in one allocation, so that a copy of slots is one operation and not one per layer.
-        self._keys = memory.zeros(shape, getattr(torch, dtype), device)
-        self._values = memory.zeros(shape, getattr(torch, dtype), device)
+        try:
+            self._keys = memory.zeros(shape, getattr(torch, dtype), device)
+            self._values = memory.zeros(shape, getattr(torch, dtype), device)
+        except (RuntimeError, OverflowError) as error:  # torch names no smaller class for a lack of memory on the CPU
+            size = 2 * math.prod(shape) * getattr(torch, dtype).itemsize
+            sentence = f"num_blocks is {num_blocks}: a cache of {size / 1e9:.1f} GB does not fit into memory"
+            raise EngineError("bad_config", sentence, name="num_blocks", bytes=size) from error
         self.keys = self._keys.unbind()  # layers × (slots, kv_heads, head_dim)
         self.values = self._values.unbind()
 

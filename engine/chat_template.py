@@ -54,12 +54,14 @@ def read_chat_template(folder: Path) -> ChatTemplate | None:
     """The template of a model's folder: chat_template.jinja, else the entry in tokenizer_config.json, else None."""
     config = read_tokenizer_config(folder)
     beside = folder / "chat_template.jinja"
-    source = beside.read_text(encoding="utf-8") if beside.is_file() else config.get("chat_template")
+    source = _read(beside) if beside.is_file() else config.get("chat_template")
     if isinstance(source, list):  # several named ones
-        named = {entry["name"]: entry["template"] for entry in source}
+        named = {entry.get("name"): entry.get("template") for entry in source if isinstance(entry, dict)}
         source = named.get("default", next(iter(named.values()), None))
     if not source:
         return None
+    if not isinstance(source, str):
+        raise EngineError("bad_chat_template", f"{folder}: the chat template is {source!r:.80}; it must be a text")
     texts = {role: config.get(role) for role in _ROLES}
     return ChatTemplate(source, {role: token_text(text) for role, text in texts.items() if text})
 
@@ -67,10 +69,27 @@ def read_chat_template(folder: Path) -> ChatTemplate | None:
 def read_tokenizer_config(folder: Path) -> dict[str, Any]:
     """tokenizer_config.json, or {} where there is none. Raises EngineError("bad_tokenizer")."""
     path = folder / "tokenizer_config.json"
+    if not path.is_file():
+        return {}
     try:
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        config = json.loads(_read(path))
     except ValueError as error:
         raise EngineError("bad_tokenizer", f"{path} cannot be read: {error}", path=str(path)) from error
+    if not isinstance(config, dict) or not all(_is_token(config.get(role)) for role in _ROLES):
+        raise EngineError("bad_tokenizer", f"{path} must be a record whose special tokens are texts", path=str(path))
+    return config
+
+
+def _is_token(written: object) -> bool:
+    content = written.get("content") if isinstance(written, dict) else written
+    return written is None or isinstance(content, str)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise EngineError("bad_tokenizer", f"{path} is no UTF-8 text: {error}", path=str(path)) from error
 
 
 def token_text(written: str | Mapping[str, Any]) -> str:

@@ -69,6 +69,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def read_tensors(folder: Path) -> dict[str, torch.Tensor]:
+    """All tensors of a folder's safetensors files, by name. Raises EngineError("bad_weights", "missing_weights", …)."""
     tensors: dict[str, torch.Tensor] = {}
     for path in weight_files(folder):
         try:

@@ -46,11 +46,17 @@ class EngineConfig:
             if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
                 sentence = f"{name} is {value!r}; it must be a whole number ≥ {smallest}"
                 raise EngineError("bad_config", sentence, name=name)
-        for name, kind in (("model", str), ("device", str), ("drafter", str | None), ("draft_model", str | None)):
+        kinds = {"model": str, "device": str, "drafter": str | None, "draft_model": str | None, "prefix_caching": bool}
+        for name, kind in kinds.items():
             if not isinstance(getattr(self, name), kind):
-                raise EngineError("bad_config", f"{name} is {getattr(self, name)!r}; it must be a text", name=name)
+                wanted = getattr(kind, "__name__", str(kind))
+                raise EngineError(
+                    "bad_config", f"{name} is {getattr(self, name)!r}; it must be of type {wanted}", name=name
+                )
         if not re.fullmatch(r"cpu|(cuda|mps|xpu)(:\d+)?", self.device):
-            sentence = f"device is {self.device!r}; it must be cpu, or cuda, mps or xpu with or without a number (cuda:0)"
+            sentence = (
+                f"device is {self.device!r}; it must be cpu, or cuda, mps or xpu with or without a number (cuda:0)"
+            )
             raise EngineError("bad_config", sentence, name="device")
         if self.dtype not in DTYPES:
             raise EngineError("bad_config", f"dtype is {self.dtype!r}; it must be one of {DTYPES}", name="dtype")

@@ -4,7 +4,6 @@ A step is three calls: schedule() says whose rows run, forward() computes them i
 into tokens. The clock covers these three; what is reported is put into words after it has stopped.
 """
 
-import dataclasses
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,17 +17,14 @@ from engine.batch import Batch, Part
 from engine.blocks import BlockPool
 from engine.config import EngineConfig
 from engine.drafters import Drafter
-from engine.drafters.drafter import NOTHING
 from engine.errors import EngineError, OutOfBlocks
-from engine.events import Admitted, Event, Finished, Sampled
+from engine.events import Admitted, Event, Finished, Preempted, Sampled
 from engine.model import Model, check_device
 from engine.report import Reporter, describe
 from engine.request import Completion, Request, SamplingParams
 from engine.rounds import Round
-from engine.sampling import uniform
 from engine.scheduler import Scheduler, Work
 from engine.sequence import Sequence
-from engine.verify import decide
 
 
 class Engine:
@@ -94,24 +90,16 @@ class Engine:
     def fork(self, request_id: str, at: int) -> str:
         """Starts a second sequence from the first `at` tokens of a running one, sharing the blocks that hold them.
 
-        `at` counts prompt and output tokens. The fork throws its own coins: its seed is made of the parent's and its number.
+        `at` counts prompt and output tokens. The fork throws its own coins: its seed follows from the parent's.
         Returns its id, "{parent}/{number}". Raises EngineError("not_running" or "bad_fork").
         """
         parent = self._sequences.get(request_id)
         if parent is None or request_id not in self.pool or parent.is_prefilling:
             raise EngineError("not_running", f"request {request_id!r} is not generating", id=request_id)
-        if isinstance(at, bool) or not isinstance(at, int) or not parent.num_prompt < at <= len(parent):
-            sentence = f"a fork keeps {parent.num_prompt + 1} to {len(parent)} tokens, not {at!r}"
-            raise EngineError("bad_fork", sentence, at=at, smallest=parent.num_prompt + 1, largest=len(parent))
         numbers = itertools.count(parent.num_forks + 1)
         number = next(number for number in numbers if not self._is_taken(f"{request_id}/{number}"))
-        seed = int(2**53 * uniform(parent.params.seed, number, "fork"))
-        params = dataclasses.replace(parent.params, seed=seed)
-        name = f"{request_id}/{number}"
-        child = self._admission.new_sequence(name, parent.request, params, parent.token_ids[: parent.num_prompt])
+        child = self._admission.fork(parent, at, number)
         parent.num_forks = number
-        child.token_ids = parent.token_ids[:at]
-        child.writer.write(child.token_ids[child.num_prompt :])
         self._enter(child, parent)
         if child.num_output >= child.max_new_tokens:
             self._finish(child, "length")
@@ -146,6 +134,8 @@ class Engine:
         Closing the iterator aborts what is still running; an idle engine then forgets the events that nobody read.
         Raises EngineError as `add` does, and then runs none.
         """
+        if isinstance(requests, Request):
+            raise EngineError("bad_request", "run takes a list of requests", kind="Request")
         ids: list[str] = []
         try:
             for request in requests:
@@ -164,7 +154,7 @@ class Engine:
     def generate(
         self, prompt: str | Ids[int], params: SamplingParams | None = None, drafter: str | None = None
     ) -> Completion:
-        """Runs one request to its end."""
+        """Runs one request to its end. What happens to others meanwhile is not told; with company, use `run`."""
         request = Request(prompt, params or SamplingParams(), drafter)
         events = [event for event in self.run([request]) if isinstance(event, Sampled | Finished)]
         *sampled, end = [event for event in events if event.request_id == request.id]
@@ -183,8 +173,8 @@ class Engine:
             seconds_forward = time.perf_counter() - before
             rounds = self._decide(rounds, logits)
             self._report(rounds, time.perf_counter() - start, seconds_forward)
-        elif only is None and self._scheduler.running:  # everybody waits for blocks: the last to come makes room
-            self._finish(self._scheduler.running[-1], "error", "out_of_blocks")
+        elif only is None and self._scheduler.running:
+            self._make_room(self._scheduler.running[-1])
         return self._reporter.take()
 
     # ---- schedule: whose rows run -------------------------------------------------------------------------------
@@ -192,7 +182,9 @@ class Engine:
     def _schedule(self, only: str | None) -> list[Round]:
         for sequence in self._scheduler.admit(only):
             self._reporter.add(Admitted, request_id=sequence.id)
-        works, rounds = self._scheduler.schedule(only), []
+        works, preempted = self._scheduler.schedule(only)
+        self._tell_preempted(preempted)
+        rounds = []
         for work in works:
             try:
                 rounds.append(self._prepare(work))
@@ -202,13 +194,26 @@ class Engine:
             rounds.append(self._prepare(Work(works[0].sequence, 1, is_prompt=False)))
         return rounds
 
+    def _make_room(self, sequence: Sequence) -> None:
+        """Nobody can run, because of blocks that are shared: without its own, the last to come shares none."""
+        if sequence.num_made_room == len(sequence):  # that was no help the last time either
+            self._finish(sequence, "error", "out_of_blocks")
+            return
+        sequence.num_made_room = len(sequence)
+        self._scheduler.preempt(sequence)
+        self._tell_preempted([sequence])
+
+    def _tell_preempted(self, sequences: list[Sequence]) -> None:
+        for sequence in sequences:
+            self._reporter.add(Preempted, request_id=sequence.id, num_tokens=len(sequence))
+
     def _prepare(self, work: Work) -> Round:
         """The rows of one sequence: a piece of its prompt, or its last token and what the drafter adds."""
         sequence = work.sequence
         if work.is_prompt:
             end = sequence.num_cached + work.num_rows
             rows, table = sequence.token_ids[sequence.num_cached : end], self.pool.table(sequence.id)
-            is_last = end == sequence.num_prompt
+            is_last = end == sequence.num_prompt and sequence.num_output == 0
             return Round(sequence, Part("prompt", rows, table, sequence.num_cached, num_logits=int(is_last)))
         item = Round(sequence)
         self._draft_and_take_slots(item, work.num_rows - 1)
@@ -271,7 +276,7 @@ class Engine:
         """Accepts, appends the tokens, and keeps of the cache what the accepted path wrote."""
         sequence = item.sequence
         if item.error is None:
-            self._verify(item)
+            item.verify()
         if item.error is not None:
             return
         if item.proposal.parents is not None:
@@ -283,17 +288,6 @@ class Engine:
         self.pool.truncate(sequence.id, sequence.num_cached)
         if sequence.drafter is not None:
             sequence.drafter.update(sequence, len(item.proposal.token_ids), len(item.outcome.path))
-
-    def _verify(self, item: Round) -> None:
-        """Decides. A row without a law may follow a draft that the target would refuse, so drafts are dropped first."""
-        try:
-            item.outcome = decide(item.logits, item.sequence, item.proposal)
-        except EngineError as error:
-            if not item.proposal.token_ids:
-                item.error = error
-                return
-            item.proposal, item.logits = NOTHING, item.logits[:1]
-            self._verify(item)
 
     def _commit(self, sequence: Sequence) -> None:
         self.pool.commit(sequence.id, sequence.token_ids, sequence.num_own_cached, sequence.extra_keys)

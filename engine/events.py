@@ -68,6 +68,14 @@ class Admitted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Preempted(Event):
+    """A running request gave its blocks to an earlier one; it waits in front, and what it had is computed again."""
+
+    request_id: str
+    num_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finished(Event):
     """A request ended: "stop" (end token or stop string), "length", "abort" or "error" (then `message` says why)."""
 

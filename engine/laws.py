@@ -163,6 +163,9 @@ class Draws:
 def accept_many(p: np.ndarray, q: np.ndarray, rule: str, n: int, seed: int, num_drafts: int = 2) -> Draws:
     """Draft, throw the coin and take the output, n times. Arguments as in `output_law`; the seed fixes the draws."""
     p, q = (law.astype(np.float64) for law in _checked(p, q, rule))
+    for name, value in (("n", n), ("seed", seed)):
+        if value < 0:
+            raise EngineError("bad_number", f"{name} is {value!r}; it must be ≥ 0", name=name, value=value)
     generator = np.random.default_rng(seed)
     if rule in MULTI_RULES:
         return _try_in_turn(p, q, rule, (n, num_drafts), generator)

@@ -20,6 +20,7 @@ from kernels import gemm, layer, linear, prompt_attention, rms_norm, rope, swigl
 from kernels.layer import LayerWeights, Rows
 from kernels.linear import Packed
 from kernels.memory import Slab
+from kernels.prompt_attention import Place
 
 Angles = tuple[Tensor, Tensor] | None  # cos, sin (rows, head_dim / 2) fp32 each; None for a layer without positions
 
@@ -122,13 +123,11 @@ def prompt_attend(x: Tensor, weights: LayerWeights, rows: PromptRows, keys: Tens
     if weights.query_norm is not None:
         q = rms_norm.run(q, weights.query_norm, weights.eps)
         k = rms_norm.run(k, weights.key_norm, weights.eps)
-    q = rope.rope_and_write(q, k, v, rows.angles, (keys, values), rows.slots)
-    attended = [
-        prompt_attention.run(
-            q[piece.first : piece.last], keys, values, piece.table, rows.block_size, piece.context, weights.window
-        )
-        for piece in rows.pieces
-    ]
+    q = rope.run(q, k, v, rows.angles, (keys, values), rows.slots)
+    attended = []
+    for piece in rows.pieces:
+        place = Place(piece.table, rows.block_size, piece.context, weights.window)
+        attended.append(prompt_attention.run(q[piece.first : piece.last], keys, values, place))
     return torch.cat(attended).view(len(x), heads * weights.head_dim)
 
 

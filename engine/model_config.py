@@ -3,12 +3,14 @@
 Knows nothing of weights or of how the layers are computed. What `engine.model` cannot compute exactly is refused here.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from engine.errors import EngineError
 
+MOST_LAYERS, MOST = 1024, 2**30  # what a config.json may claim
 MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3", "smollm3")
 ROPE_TYPES = ("llama3", "linear")
 _DEFAULTS = {  # what a config.json that does not say it means, where `transformers` does not take the plain default
@@ -85,12 +87,12 @@ class ModelConfig:
             head_dim=config_json.get("head_dim") or hidden_size // num_heads,
             vocab_size=_size(config_json, "vocab_size"),
             context_length=_size(config_json, "max_position_embeddings"),
-            rms_norm_eps=float(config_json.get("rms_norm_eps", 1e-6)),
-            rope_theta=theta,
+            rms_norm_eps=_positive("rms_norm_eps", config_json.get("rms_norm_eps", 1e-6)),
+            rope_theta=_positive("rope_theta", theta),
             rope_scaling=scaling,
             qkv_bias=model_type == "qwen2",
             qk_norm=model_type == "qwen3",
-            tie_embeddings=bool(config_json.get("tie_word_embeddings", False)),
+            tie_embeddings=_switch(config_json, "tie_word_embeddings"),
             no_rope_layers=_no_rope_layers(model_type, config_json, num_layers),
             sliding_window=_sliding_window(model_type, config_json, num_layers),
             eos_token_ids=token_ids(config_json.get("eos_token_id")),
@@ -99,10 +101,14 @@ class ModelConfig:
 
 
 def token_ids(value: int | list[int] | None) -> tuple[int, ...]:
-    """An end-of-text entry as configs write it (nothing, one id, a list) → a tuple of ids."""
+    """An end-of-text entry as configs write it (nothing, one id, a list) → a tuple of ids. Raises EngineError."""
     if value is None:
         return ()
-    return (value,) if isinstance(value, int) else tuple(value)
+    ids = value if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(index, int) and not isinstance(index, bool) and index >= 0 for index in ids):
+        sentence = f"eos_token_id is {value!r}; it must be a token id or a list of them"
+        raise EngineError("bad_model_config", sentence, name="eos_token_id", value=value)
+    return tuple(ids)
 
 
 # ---- refusals -----------------------------------------------------------------------------------------------------
@@ -125,8 +131,23 @@ def _check_supported(model_type: object, config_json: Mapping[str, Any]) -> None
 
 
 def _check_size(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise EngineError("bad_model_config", f"{name} is {value!r}; it must be a whole number ≥ 1", name=name)
+    most = MOST_LAYERS if name == "num_layers" else MOST
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        sentence = f"{name} is {value!r:.40}; it must be a whole number from 1 to {most}"
+        raise EngineError("bad_model_config", sentence, name=name)
+
+
+def _positive(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise EngineError("bad_model_config", f"{name} is {value!r:.40}; it must be a positive number", name=name)
+    return float(value)
+
+
+def _switch(config_json: Mapping[str, Any], name: str) -> bool:
+    value = config_json.get(name, False)
+    if not isinstance(value, bool):
+        raise EngineError("bad_model_config", f"{name} is {value!r:.40}; it must be true or false", name=name)
+    return value
 
 
 def _size(config_json: Mapping[str, Any], name: str) -> int:
@@ -138,16 +159,19 @@ def _size(config_json: Mapping[str, Any], name: str) -> int:
 # ---- what needs a second look -------------------------------------------------------------------------------------
 
 
-def _rope(config_json: Mapping[str, Any]) -> tuple[float, dict[str, Any] | None]:
+def _rope(config_json: Mapping[str, Any]) -> tuple[object, dict[str, Any] | None]:
     """The base and the scaling of RoPE, from `rope_parameters` (5.x) or `rope_theta` and `rope_scaling` (4.x)."""
     written = {**(config_json.get("rope_scaling") or {}), **(config_json.get("rope_parameters") or {})}
-    theta = written.pop("rope_theta", None) or config_json.get("rope_theta") or 10000.0
+    theta = next(
+        (value for value in (written.pop("rope_theta", None), config_json.get("rope_theta")) if value is not None),
+        10000.0,
+    )
     kind = written.pop("rope_type", None) or written.pop("type", None) or "default"
     part = written.get("partial_rotary_factor", config_json.get("partial_rotary_factor", 1.0))
     if part not in (None, 1.0):
         raise _unsupported(f"partial_rotary_factor is {part}; this engine turns the whole head", value=part)
     if kind == "default":
-        return float(theta), None
+        return theta, None
     if kind not in ROPE_TYPES:
         sentence = f"RoPE scaling {kind!r} is not computed here; this engine does {' and '.join(ROPE_TYPES)}"
         raise _unsupported(sentence, rope_type=kind)
@@ -158,7 +182,7 @@ def _rope(config_json: Mapping[str, Any]) -> tuple[float, dict[str, Any] | None]
     if missing:
         sentence = f"RoPE scaling {kind!r} lacks {', '.join(missing)}"
         raise EngineError("bad_model_config", sentence, rope_type=kind, missing=tuple(missing))
-    return float(theta), {"rope_type": kind, **{name: written[name] for name in names}}
+    return theta, {"rope_type": kind, **{name: written[name] for name in names}}
 
 
 def _no_rope_layers(model_type: str, config_json: Mapping[str, Any], num_layers: int) -> tuple[int, ...]:
@@ -180,6 +204,8 @@ def _sliding_window(model_type: str, config_json: Mapping[str, Any], num_layers:
     window = config_json.get("sliding_window")
     if model_type == "llama" or (model_type != "mistral" and not config_json.get("use_sliding_window")):
         return None
+    if window is not None:
+        _check_size("sliding_window", window)
     if window is None or model_type == "mistral":
         return window
     kinds = config_json.get("layer_types")

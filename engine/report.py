@@ -192,7 +192,9 @@ class Reporter:
             winner = outcome.tokens[position]
             residual = outcome.residual if position == len(outcome.path) else None
             laws = (model, None if outcome.laws is None else outcome.laws[row], draft, residual)
-            tokens = [token for law in laws if law is not None for token in law.topk(min(TOP, len(law))).indices.tolist()]
+            tokens = [
+                token for law in laws if law is not None for token in law.topk(min(TOP, len(law))).indices.tolist()
+            ]
             tokens += [trial.token for trial in outcome.trials if _row(item.proposal, trial.node) == row] + [winner]
             tokens = list(dict.fromkeys(tokens))
             self.add(
@@ -252,7 +254,7 @@ def describe(engine: "Engine") -> EngineStarted:
         dtype=model.dtype,
         cache_dtype=config.resolved_cache_dtype,
         device=str(model.device),
-        device_name=torch.cuda.get_device_name() if is_cuda else _cpu_name(),
+        device_name=torch.cuda.get_device_name() if is_cuda else cpu_name(),
         threads=torch.get_num_threads(),
         block_size=config.block_size,
         num_blocks=config.num_blocks,
@@ -262,7 +264,8 @@ def describe(engine: "Engine") -> EngineStarted:
     )
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
+    """The processor's name as well as the system gives it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -12,7 +12,7 @@ from engine.batch import Part
 from engine.drafters.drafter import NOTHING, Proposal
 from engine.errors import EngineError
 from engine.sequence import Sequence
-from engine.verify import Outcome
+from engine.verify import Outcome, decide
 
 
 @dataclass(slots=True)
@@ -41,3 +41,14 @@ class Round:
             self.proposal = self.sequence.drafter.propose(self.sequence, num_tokens, table)
         except EngineError as error:
             self.error = error
+
+    def verify(self) -> None:
+        """Decides. A row without a law may follow a draft that the target would refuse, so drafts are dropped first."""
+        try:
+            self.outcome = decide(self.logits, self.sequence, self.proposal)
+        except EngineError as error:
+            if not self.proposal.token_ids:
+                self.error = error
+                return
+            self.proposal, self.logits = NOTHING, self.logits[:1]
+            self.verify()

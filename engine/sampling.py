@@ -58,16 +58,15 @@ def _penalised(logits: torch.Tensor, params: SamplingParams, history: History) -
     rows = logits.detach().reshape(-1, logits.shape[-1])
     if rows.dtype not in (torch.float32, torch.float64):
         rows = rows.float()
+    if (params.repetition_penalty, params.presence_penalty, params.frequency_penalty) != (1.0, 0.0, 0.0):
+        rows = rows.clone()
+        for row, ids in zip(rows, _history_per_row(history, len(rows)), strict=True):
+            _penalise(row, params, ids)
     best = argmax.run(rows)
-    if best.min() < 0:
+    if best.numel() and best.min() < 0:
         row = int((best < 0).int().argmax())
         raise EngineError("bad_logits", f"row {row} of the logits has no finite largest entry", row=row)
-    if params.repetition_penalty == 1.0 and params.presence_penalty == 0.0 and params.frequency_penalty == 0.0:
-        return rows, best
-    rows = rows.clone()
-    for row, ids in zip(rows, _history_per_row(history, len(rows)), strict=True):
-        _penalise(row, params, ids)
-    return rows, argmax.run(rows)
+    return rows, best
 
 
 def _history_per_row(history: History, num_rows: int) -> Sequence[Sequence[int]]:
@@ -86,6 +85,8 @@ def _penalise(row: torch.Tensor, params: SamplingParams, ids: Sequence[int]) -> 
     the penalty, a negative one multiplied, so that both fall. Presence is subtracted once, frequency once per count.
     """
     seen, counts = np.unique(np.asarray(ids, dtype=np.int64), return_counts=True)
+    if seen.size and seen[0] < 0:
+        raise EngineError("bad_history", f"token id {seen[0]} in the history is negative", token=int(seen[0]))
     is_known = seen < row.numel()  # a draft with a smaller vocabulary has no logit for the target's further ids
     seen = torch.from_numpy(seen[is_known]).to(row.device)
     counts = torch.from_numpy(counts[is_known]).to(row.device, row.dtype)
@@ -171,7 +172,8 @@ def uniform(seed: int, position: int, purpose: str, index: int = 0) -> float:
 
     A function without a state: the same arguments give the same number, whatever was drawn before. position: place in
     the sequence. purpose: "draft" (draw a draft), "accept" (the coin), "resample" (draw from the residual, or the
-    bonus), "target" (a plain step), "fork" (a fork's seed). index: which of several at one place, for example siblings in a tree.
+    bonus), "target" (a plain step), "fork" (a fork's seed). index: which of several at one
+    place, for example siblings in a tree.
     Each argument is stirred in by the SplitMix64 finaliser (Steele, Lea, Flood, OOPSLA 2014, Fig. 13).
     """
     state = 0

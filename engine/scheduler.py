@@ -6,6 +6,7 @@ Knows nothing of tensors, of the model or of drafting; it hands out rows and blo
 from collections import deque
 from dataclasses import dataclass
 
+from engine.accounting import blocks_needed
 from engine.blocks import BlockPool
 from engine.errors import OutOfBlocks
 from engine.sequence import Sequence
@@ -45,46 +46,74 @@ class Scheduler:
                 queue.remove(sequence)
 
     def admit(self, only: str | None = None) -> list[Sequence]:
-        """Moves waiting sequences to the running ones and takes the blocks of their prompts.
+        """Moves waiting sequences to the running ones and takes the blocks of what they have to compute.
 
-        Stops at the first that does not fit: nobody overtakes. `only` admits nobody but that one.
+        Stops at the first that does not fit: nobody overtakes. Who was preempted comes back only when there is a block
+        to spare for everybody who runs, or it would go again at once. `only` admits nobody but that one.
         """
         admitted = []
         for sequence in [item for item in self.waiting if only in (None, item.id)]:
-            if len(self.running) >= self._max_running:
+            spare = len(self.running) if sequence.num_output else 0
+            num_tokens = sequence.num_to_prefill
+            is_tight = self._pool.num_free < blocks_needed(num_tokens, self._pool.block_size) + spare
+            if len(self.running) >= self._max_running or (spare and is_tight):
                 break
             try:
-                sequence.num_reused = self._pool.allocate(
-                    sequence.id, sequence.num_prompt, sequence.token_ids, sequence.extra_keys
-                )
+                num_reused = self._pool.allocate(sequence.id, num_tokens, sequence.token_ids, sequence.extra_keys)
             except OutOfBlocks:
                 break
-            sequence.num_cached = sequence.num_reused
-            if sequence.drafter is not None and sequence.drafter.caches:
-                sequence.drafter.num_cached = sequence.num_reused
+            sequence.begin(num_reused)
             self.waiting.remove(sequence)
             self.running.append(sequence)
             admitted.append(sequence)
         return admitted
 
-    def schedule(self, only: str | None = None) -> list[Work]:
-        """Rows for each running sequence: one token and K drafts each first, then pieces of prompts.
+    def schedule(self, only: str | None = None) -> tuple[list[Work], list[Sequence]]:
+        """Rows for the running sequences, one token and K drafts each first, then pieces of prompts; who was preempted.
 
-        A sequence whose K + 1 rows or blocks are not to be had waits for another step; its K is never shrunk.
+        A sequence whose K + 1 rows are not to be had waits for another step; its K is never shrunk. One that lacks
+        blocks gets those of the last to come. Whoever has waited longest comes first, so nobody waits for ever.
         """
         chosen = [sequence for sequence in self.running if only in (None, sequence.id)]
         works: list[Work] = []
-        rows_left, blocks_left = self._max_batch_tokens, self._pool.num_free
-        for sequence in (item for item in chosen if not item.is_prefilling):
-            num_rows = 1 + sequence.draft_length
-            num_blocks = self._pool.num_needed(sequence.id, num_rows)
-            if num_blocks > blocks_left or (num_rows > rows_left and works):
+        preempted: list[Sequence] = []
+        rows_left, blocks_taken = self._max_batch_tokens, 0
+        for sequence in sorted(chosen, key=lambda item: (-item.num_waited, item.is_prefilling)):
+            if sequence in preempted:
                 continue
-            works.append(Work(sequence, num_rows, is_prompt=False))
-            rows_left, blocks_left = rows_left - num_rows, blocks_left - num_blocks
-        for sequence in (item for item in chosen if item.is_prefilling):
-            num_rows = min(rows_left, sequence.num_prompt - sequence.num_cached)
-            if num_rows > 0:
-                works.append(Work(sequence, num_rows, is_prompt=True))
+            num_rows = self._num_rows(sequence, rows_left)
+            has_room = 0 < num_rows <= rows_left or (num_rows > 0 and not works)
+            if has_room and not sequence.is_prefilling:
+                num_blocks = self._pool.num_needed(sequence.id, num_rows) + blocks_taken
+                while num_blocks > self._pool.num_free and only is None:
+                    victim = self._last_after(sequence, works)
+                    if victim is None:
+                        break
+                    self.preempt(victim)
+                    preempted.append(victim)
+                    num_blocks = self._pool.num_needed(sequence.id, num_rows) + blocks_taken
+                has_room = num_blocks <= self._pool.num_free
+                blocks_taken = num_blocks if has_room else blocks_taken
+            sequence.num_waited = 0 if has_room else sequence.num_waited + 1
+            if has_room:
+                works.append(Work(sequence, num_rows, sequence.is_prefilling))
                 rows_left -= num_rows
-        return works
+        return works, preempted
+
+    def preempt(self, sequence: Sequence) -> None:
+        """Takes its blocks and lets it wait in front; what it has said stays and will be computed again."""
+        self._pool.free(sequence.id)
+        self.running.remove(sequence)
+        self.waiting.appendleft(sequence)
+        sequence.begin(0)
+
+    def _num_rows(self, sequence: Sequence, rows_left: int) -> int:
+        if sequence.is_prefilling:
+            return min(rows_left, sequence.num_to_prefill - sequence.num_cached)
+        return 1 + sequence.draft_length
+
+    def _last_after(self, sequence: Sequence, works: list[Work]) -> Sequence | None:
+        """The last to come of those that came after `sequence` and do not run in this step."""
+        is_working = {work.sequence.id for work in works}
+        later = self.running[self.running.index(sequence) + 1 :]
+        return next((item for item in reversed(later) if item.id not in is_working), None)

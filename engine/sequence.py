@@ -64,6 +64,8 @@ class Sequence:
     round: int = 0
     clock: float = 0.0
     num_forks: int = 0
+    num_waited: int = 0  # steps in a row in which it could have run and did not
+    num_made_room: int = 0  # its length when it last gave up its blocks because nobody could run
     children: list["Sequence"] = field(default_factory=list)  # parallel samples that wait for the prompt
 
     def __len__(self) -> int:
@@ -75,9 +77,14 @@ class Sequence:
         return len(self.token_ids) - self.num_prompt
 
     @property
+    def num_to_prefill(self) -> int:
+        """Tokens to compute before it can decode: the prompt; all but the last token where there is output already."""
+        return len(self) - 1 if self.num_output else self.num_prompt
+
+    @property
     def is_prefilling(self) -> bool:
-        """Whether prompt tokens are still to be computed (the last one gives the first output token)."""
-        return self.num_output == 0 and self.num_cached < self.num_prompt
+        """Whether tokens are still to be computed (the prompt's last one gives the first output token)."""
+        return self.num_cached < self.num_to_prefill
 
     @property
     def draft_length(self) -> int:
@@ -92,6 +99,12 @@ class Sequence:
         if self.drafter is not None and self.drafter.caches:
             return min(self.num_cached, self.drafter.num_cached)
         return self.num_cached
+
+    def begin(self, num_reused: int) -> None:
+        """Its blocks are there, and the first `num_reused` tokens are in them already."""
+        self.num_cached = self.num_reused = num_reused
+        if self.drafter is not None and self.drafter.caches:
+            self.drafter.num_cached = num_reused
 
     def extend(self, tokens: tuple[int, ...]) -> int:
         """Appends a round's tokens, up to the first end token and no more than are allowed; returns how many."""

@@ -144,6 +144,9 @@ def _apply_to_request(state: State, request: RequestState, event: Event) -> None
                 request.text = "".join(token.piece for token in request.tokens)
         case events.Admitted():
             request.status = "running"
+        case events.Preempted():
+            request.status = "waiting"
+            request.cache_length = request.draft_cache_length = 0
         case events.Prefilled():
             request.cache_length = event.start + event.num_tokens
             request.num_reused = max(request.num_reused, event.num_reused)
@@ -176,10 +179,8 @@ def _request(state: State, name: str) -> RequestState:
 
 
 def _round(request: RequestState, number: int) -> Round:
-    for known in reversed(request.rounds):
-        if known.round == number:
-            return known
-    request.rounds.append(Round(number))
+    if not request.rounds or request.rounds[-1].round != number:  # an engine's rounds come one after the other
+        request.rounds.append(Round(number))
     return request.rounds[-1]
 
 

@@ -87,6 +87,7 @@ class Tokenizer:
 
     @property
     def has_chat_template(self) -> bool:
+        """Whether the model came with one."""
         return self._template is not None
 
     def _encode(self, text: str, allow_special: bool) -> list[int]:

@@ -22,6 +22,7 @@ from engine.state import RequestState, State, apply
 __all__ = ["RequestState", "State", "apply", "decode", "encode", "fold", "load", "parse", "save"]
 
 _TYPES = types.MappingProxyType({event_type.__name__: event_type for event_type in EVENT_TYPES})
+LARGEST = 2**53  # beyond it a whole number is no longer exact as a float
 
 
 # ---- events and JSON --------------------------------------------------------------------------------------------
@@ -74,7 +75,7 @@ def _is_a(value: object, kind: object) -> bool:
             return all(_is_a(item, kinds[0]) for item in value)
         return len(value) == len(kinds) and all(map(_is_a, value, kinds))
     if kind is float:
-        return type(value) in (int, float) and math.isfinite(value)
+        return math.isfinite(value) if type(value) is float else type(value) is int and abs(value) <= LARGEST
     return type(value) is kind
 
 

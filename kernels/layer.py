@@ -13,7 +13,7 @@ from torch import Tensor
 
 from kernels import build, linear, paged_attention, rms_norm, rope, swiglu
 from kernels.linear import PANEL, Matrix, Packed
-from kernels.paged_attention import Attention
+from kernels.paged_attention import Attention, Seen
 from kernels.rope import CACHE_KINDS, MOST_DIM, Angles
 
 ROOMS = ("normed", "qkv", "queries", "attended", "gate", "up", "inner")  # what lies between, in the order of layer.c
@@ -82,7 +82,7 @@ class LayerWeights:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Where the rows of this pass stand; the same for every layer. Fields as in paged_attention.run."""
+    """Where the rows of this pass stand; the same for every layer. Fields as in paged_attention.Seen."""
 
     angles: Angles | None  # cos, sin (rows, d/2) fp32; None for a layer without positions
     slots: Tensor  # (rows,) int32: where each row's key and value are written
@@ -118,16 +118,15 @@ def reference(x: Tensor, weights: LayerWeights, rows: Rows, keys: Tensor, values
     if weights.query_norm is not None:
         q = rms_norm.run(q, weights.query_norm, weights.eps)
         k = rms_norm.run(k, weights.key_norm, weights.eps)
-    q = rope.rope_and_write(q, k, v, rows.angles, (keys, values), rows.slots)
-    attended = paged_attention.run(
-        q, keys, values, rows.tables, rows.block_size, rows.sequence, rows.prefix, rows.extra, weights.window
-    )
+    q = rope.run(q, k, v, rows.angles, (keys, values), rows.slots)
+    seen = Seen(rows.tables, rows.block_size, rows.sequence, rows.prefix, rows.extra, weights.window)
+    attended = paged_attention.run(q, keys, values, seen)
     x = x + linear.run(attended.reshape(x.shape[0], heads * d), weights.output)
     normed = rms_norm.run(x, weights.mlp_norm, weights.eps)
     return x + linear.run(swiglu.run(linear.run(normed, weights.gate_up)), weights.down)
 
 
-def native(
+def native_all(
     x: Tensor, weights: Sequence[LayerWeights], rows: Sequence[Rows], keys: Sequence[Tensor], values: Sequence[Tensor]
 ) -> Tensor:
     """The C kernel: all layers in one parallel region; `can_run` says what it takes."""
@@ -174,7 +173,7 @@ def run_all(
     """
     x = x.contiguous()
     if len(weights) and len(x) and can_run(x, weights, rows, keys, values):
-        return native(x, weights, rows, keys, values)
+        return native_all(x, weights, rows, keys, values)
     for arguments in zip(weights, rows, keys, values, strict=True):
         x = reference(x, *arguments)
     return x
@@ -183,3 +182,22 @@ def run_all(
 def run(x: Tensor, weights: LayerWeights, rows: Rows, keys: Tensor, values: Tensor) -> Tensor:
     """x (rows, hidden) → (rows, hidden) through one layer; see `run_all`."""
     return run_all(x, (weights,), (rows,), (keys,), (values,))
+
+
+def example(device: str = "cpu", seed: int = 0) -> tuple[Tensor, LayerWeights, Rows, Tensor, Tensor]:
+    """Arguments for `run`: five rows through a small layer after 256 tokens, fp16 weights and cache."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def matrix(*shape: int) -> Packed:
+        return linear.pack((torch.randn(shape, generator=generator) / shape[1] ** 0.5).to(device), "float16")
+
+    ones = torch.ones(64, device=device)
+    qkv, output, gate_up, down = matrix(128, 64), matrix(64, 64), matrix(256, 64), matrix(64, 128)
+    weights = LayerWeights(4, 2, 16, 1e-5, ones, qkv, None, None, None, output, ones, gate_up, down)
+    positions = torch.arange(256, 261, device=device)
+    angles = positions[:, None] * 1e5 ** (-torch.arange(8, device=device) / 8)
+    tables, sequence = torch.arange(32, device=device)[None].int(), torch.zeros(5, device=device).int()
+    seen = (tables, 16, sequence, positions.int() + 1, torch.empty(5, 0, device=device).int())
+    keys, values = torch.randn(2, 512, 2, 16, generator=generator).half().to(device)
+    x = torch.randn(5, 64, generator=generator).to(device)
+    return x, weights, Rows((angles.cos(), angles.sin()), positions.int(), *seen), keys, values

@@ -124,18 +124,22 @@ static void look_ahead(const Linear *job, const Span *span, int64_t panel, const
     }
 }
 
-/* Panels side by side (4, 2 or 1) keep about eight chains of additions busy where there are few rows. */
+/* Panels that a tile has side by side, 4, 2 or 1: they keep about eight chains of additions busy, and the memory. */
+static const int64_t most_rows[3] = {MOST_ROWS, 3, 1}; /* of a tile of 1, 2, 4 panels */
+
+static int fits(int64_t rows, int size) { return rows <= most_rows[size] || (size == 1 && rows >= 7 && rows <= 9); }
+
 static void few_rows(const Linear *job, const Span *span) {
     const int64_t rows = job->rows;
     const char *ahead[STREAMS], *nothing[STREAMS];
     for (int i = 0; i < STREAMS; i++) nothing[i] = (const char *)job->x;
     int64_t panel = span->begin;
     for (int size = 2; size >= 0; size--) {
-        if (size && (rows > MOST_ROWS || !tiles[job->matrix->kind][rows - 1][size])) continue;
+        if (size && !fits(rows, size)) continue;
         for (; panel + (1 << size) <= span->end; panel += 1 << size) {
             look_ahead(job, span, panel, ahead);
             for (int64_t row = 0, tile_rows; row < rows; row += tile_rows) {
-                int64_t tiles_left = (rows - row + MOST_ROWS - 1) / MOST_ROWS;
+                int64_t tiles_left = (rows - row + most_rows[size] - 1) / most_rows[size];
                 tile_rows = (rows - row + tiles_left - 1) / tiles_left;
                 tiles[job->matrix->kind][tile_rows - 1][size](job, row, panel, row ? nothing : ahead);
             }

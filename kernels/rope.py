@@ -34,31 +34,24 @@ def _native():
     return build.function("rope", "pi")
 
 
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """x (rows, heads, d); cos, sin (rows, d/2) fp32 → a rotated copy."""
     first, second = x.float().chunk(2, dim=-1)  # (rows, heads, d/2) each
     cos, sin = cos[:, None], sin[:, None]
     return torch.cat((first * cos - second * sin, second * cos + first * sin), -1).to(x.dtype)
 
 
-def run(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    """q (rows, heads, d), k (rows, kv_heads, d); cos, sin (rows, d/2) fp32 → rotated copies."""
-    return _rotate(q, cos, sin), _rotate(k, cos, sin)
-
-
-reference = run
-
-
-def reference_and_write(q: Tensor, k: Tensor, v: Tensor, angles: Angles | None, cache: Cache, slots: Tensor) -> Tensor:
-    """As `rope_and_write`, in PyTorch."""
+def reference(q: Tensor, k: Tensor, v: Tensor, angles: Angles | None, cache: Cache, slots: Tensor) -> Tensor:
+    """As `run`, in PyTorch."""
     if angles is not None:
-        q, k = run(q, k, *angles)
+        q, k = rotate(q, *angles), rotate(k, *angles)
     keys, values = cache
     keys[slots.long()] = k.to(keys.dtype)
     values[slots.long()] = v.to(values.dtype)
     return q.contiguous()
 
 
-def native_and_write(q: Tensor, k: Tensor, v: Tensor, angles: Angles | None, cache: Cache, slots: Tensor) -> Tensor:
+def native(q: Tensor, k: Tensor, v: Tensor, angles: Angles | None, cache: Cache, slots: Tensor) -> Tensor:
     """The C kernel; see `can_run` for what it takes."""
     rows, heads, d = q.shape
     cos, sin = (None, None) if angles is None else (angles[0].data_ptr(), angles[1].data_ptr())
@@ -82,19 +75,19 @@ def can_run(q: Tensor, k: Tensor, v: Tensor, angles: Angles | None, cache: Cache
     return are_rows and not wants_gradient and is_cache and fits and (angles is None or build.is_native(*angles))
 
 
-def rope_and_write(q: Tensor, k: Tensor, v: Tensor, angles: Angles | None, cache: Cache, slots: Tensor) -> Tensor:
+def run(q: Tensor, k: Tensor, v: Tensor, angles: Angles | None, cache: Cache, slots: Tensor) -> Tensor:
     """Rotates q and k, writes k and v to `cache` = (keys, values) at `slots` (rows,) int32.
 
     q, k, v: (rows, heads | kv_heads, d), also views of one fused product. angles = (cos, sin), each (rows, d/2) fp32,
     or None for a layer without positions. Returns the rotated q, contiguous.
     """
     if can_run(q, k, v, angles, cache, slots) and _native() is not None:
-        return native_and_write(q, k, v, angles, cache, slots.contiguous())
-    return reference_and_write(q, k, v, angles, cache, slots)
+        return native(q, k, v, angles, cache, slots.contiguous())
+    return reference(q, k, v, angles, cache, slots)
 
 
 def example(device: str = "cpu", seed: int = 0) -> tuple[Tensor, Tensor, Tensor, Angles, Cache, Tensor]:
-    """Arguments for `rope_and_write`: five rows of SmolLM2's size at positions 256 … 260, an fp16 cache."""
+    """Arguments for `run`: five rows of SmolLM2's size at positions 256 … 260, an fp16 cache."""
     generator = torch.Generator().manual_seed(seed)
     q, k, v = torch.randn(5, 15, 64, generator=generator).to(device).split((9, 3, 3), 1)
     positions = torch.arange(256, 261, device=device)

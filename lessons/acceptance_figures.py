@@ -132,12 +132,13 @@ def check_table(t: Words) -> str:
 
 def distance_table(t: Words, num_draws: int = NUM_DRAWS) -> str:
     """The distance that an exact sampler shows by chance, √(V/2πn), for growing vocabularies."""
-    sizes = (8, 16, 32, 64, 128, 1000)
-    head = "".join(f"<th scope='col'>V = {size}</th>" for size in sizes)
-    cells = "".join(f"<td class='num'>{(size / (2 * np.pi * num_draws)) ** 0.5:.4f}</td>" for size in sizes)
-    label = escape(t("distance.row", draws=num_draws))
-    row = f"<tr><th scope='row'>{label} {frame.badge(t, 'theory')}</th>{cells}</tr>"
-    return f"<table class='figures'><thead><tr><td></td>{head}</tr></thead><tbody>{row}</tbody></table>"
+    label = f"{escape(t('distance.row', draws=num_draws))} {frame.badge(t, 'theory')}"
+    head = f"<th scope='col'>V</th><th scope='col'>{label}</th>"
+    body = ""
+    for size in (8, 16, 32, 64, 128, 1000):
+        distance = (size / (2 * np.pi * num_draws)) ** 0.5
+        body += f"<tr><th scope='row'>{size:,}</th><td class='num'>{distance:.4f}</td></tr>"
+    return f"<table class='figures'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 # ---- sentences ----------------------------------------------------------------------------------------------------
@@ -148,6 +149,6 @@ def said(t: Words, key: str, **values: object) -> str:
     return f"<p class='prose-text size-note' role='status'>{frame.safe(t(key, **values))}</p>"
 
 
-def alert(sentence: str) -> str:
-    """A sentence that says what is wrong."""
-    return f"<p class='prose-text callout wrong' role='alert'>{frame.safe(sentence)}</p>"
+def alert(html: str) -> str:
+    """A sentence that says what is wrong; nothing for none. `html` is safe already."""
+    return f"<p class='prose-text callout wrong' role='alert'>{html}</p>" if html else ""

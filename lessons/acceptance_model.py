@@ -4,12 +4,11 @@ Knows nothing of rules: it fills the lesson's fields, and the lesson does the re
 """
 
 from collections.abc import Sequence
-from html import escape
 
 import gradio as gr
 
 from engine import EngineError, Inspected, Request, SamplingParams
-from lessons import frame, live
+from lessons import asking, frame, live
 from lessons.acceptance_figures import alert, said
 from lessons.acceptance_laws import lumped, overlap_bounds
 from lessons.stage import Stage
@@ -18,7 +17,13 @@ from lessons.words import Words
 
 PICTURE = "acceptance-picture"  # where the laws that were taken are shown
 PROMPT = "The old lighthouse keeper opened the door and saw"
+LONGEST_PROMPT = 1000  # characters
 QUIET = {"show_progress": "hidden", "api_visibility": "private"}
+TO_PICTURE = """() => {
+  const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
+  document.querySelector("#%s")?.scrollIntoView({ behavior, block: "start" });
+  return [];
+}"""
 
 
 def request(prompt: str, temperature: float, seed: int = 0) -> Request:
@@ -38,29 +43,53 @@ def panel(t: Words, fields: Sequence[gr.components.Component]) -> None:
     """A run, and its tokens to choose from; fields: p, q, temperature, top-p and the names, which a choice sets."""
     frame.prose(t("model.intro"))
     with gr.Row(elem_classes="controls"):
-        prompt = gr.Textbox(PROMPT, label=t("model.prompt"), max_length=1000, max_lines=2, scale=2)
-        heat = gr.Slider(0.2, 2, value=1, step=0.1, label=t("model.temperature"))
-        button = gr.Button(t("model.run"), variant="primary")
-    bar = frame.transport(t, live.replay("acceptance"))
-    picker = Stage("picker", t, live.replay("acceptance"), words="picker.")
-    taken = gr.HTML("", apply_default_css=False)
+        prompt = gr.Textbox(PROMPT, label=t("model.prompt"), max_length=LONGEST_PROMPT, max_lines=2, scale=3)
+        heat = gr.Slider(0.2, 2, value=1, step=0.1, label=t("model.temperature"), scale=2)
+    with gr.Row():
+        with gr.Column(scale=7, min_width=320):
+            bar = frame.transport(t, live.replay("acceptance"))
+        button = gr.Button(t("model.run"), variant="primary", scale=1, min_width=140, elem_id="acceptance-run")
+    picker = Stage("picker", t, live.replay("acceptance"), words="picker.", elem_id="acceptance-picker")
+    frame.legend(t)
+    taken = gr.HTML("", apply_default_css=False, elem_id="acceptance-taken")
 
-    def run(prompt: str, heat: float, shown: str) -> tuple[str, str]:
-        try:
-            return live.run([request(prompt, heat)]), ""
-        except EngineError as problem:
-            return shown, alert(frame.error(t, problem))
+    def run(prompt: str | None, heat: float | None) -> list[object]:
+        return started(t, prompt, heat)
 
     def take(run_id: str, event: gr.EventData) -> list[object]:
-        found = position_of(run_id, event)
-        if found is None:
-            return [gr.skip()] * 5 + [said(t, "model.gone")]
-        names, p, q = lumped(found, t("model.rest"))
-        link = f" <a href='#{PICTURE}'>{escape(t('model.show'))}</a></p>"
-        least, most = overlap_bounds(found)
-        values = {"count": len(names), "least": least, "most": most}
-        sentence = said(t, "model.taken", **values).removesuffix("</p>") + link
-        return [write_law(p), write_law(q), 1, 1, tuple(names), sentence]
+        return taken_from(t, run_id, event)
 
-    button.click(run, inputs=[prompt, heat, bar], outputs=[bar, taken], **QUIET)
-    picker.pick(take, inputs=[bar], outputs=[*fields, taken], **QUIET)
+    def finish(run_id: object) -> str:
+        sentence = asking.failure(t, str(run_id or ""))
+        if sentence:
+            asking.warn(t, sentence)
+        return alert(sentence)
+
+    button.click(run, inputs=[prompt, heat], outputs=[bar, taken], **QUIET)
+    bar.done(finish, inputs=[bar], outputs=[taken], **QUIET)
+    picked = picker.pick(take, inputs=[bar], outputs=[*fields, taken], **QUIET)
+    picked.then(None, js=TO_PICTURE % PICTURE)
+
+
+def started(t: Words, prompt: object, heat: float | None) -> list[object]:
+    """Start a run: the transport's new value, and what there is to say; what is no prompt is refused beforehand."""
+    sentence = asking.refusal(t, prompt)
+    try:
+        if not sentence:
+            return [live.run([request(prompt, 1.0 if heat is None else heat)]), ""]
+    except EngineError as problem:
+        sentence = frame.error(t, problem)
+    asking.warn(t, sentence)
+    return [gr.skip(), alert(sentence)]
+
+
+def taken_from(t: Words, run_id: str, place: object) -> list[object]:
+    """The fields filled with the laws at that place of a run, and the sentence that says so, or that there are none."""
+    found = position_of(run_id, place)
+    if found is None:
+        asking.warn(t, t("model.gone"))
+        return [gr.skip()] * 5 + [said(t, "model.gone")]
+    names, p, q = lumped(found, t("model.rest"))
+    least, most = overlap_bounds(found)
+    sentence = said(t, "model.taken", count=len(names), least=least, most=most)
+    return [write_law(p), write_law(q), 1, 1, tuple(names), sentence]

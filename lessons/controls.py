@@ -5,7 +5,7 @@ Knows nothing of what is predicted or shown. Lessons reach all of it through les
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import gradio as gr
 from gradio.components import Component
@@ -23,14 +23,31 @@ MAX_LINKED_CHARS = 1000  # a longer prompt rides in the downloaded run instead
 
 
 def error(t: Words, exception: Exception) -> str:
-    """The sentence for an error, in the reader's language, by its code; a general one where the code has no words."""
+    """As `sentence`, for HTML and Markdown."""
+    return _said(t, exception, safe)
+
+
+def sentence(t: Words, exception: Exception) -> str:
+    """What an error says in the reader's language, by its code; a general sentence where the code has no words."""
+    return _said(t, exception, str)
+
+
+def _said(t: Words, exception: Exception, escaped: Callable[[str], str]) -> str:
     code = getattr(exception, "code", "other")
     sentences = t.frame_group("error.")
     text = sentences.get(code, sentences["other"])
     values = {"code": code} | getattr(exception, "values", {})
     names = {name.strip("{}").split(":")[0] for name in placeholders(text)}
     known = {name: values.get(name, "?") for name in names}
-    return fill(text, {name: safe(value) if isinstance(value, str) else value for name, value in known.items()})
+    return fill(text, {name: escaped(value) if isinstance(value, str) else value for name, value in known.items()})
+
+
+# ---- events -------------------------------------------------------------------------------------------------------
+
+
+def heard(event: gr.EventData, name: str) -> object:
+    """What a stage sent under that name; None where it sent nothing, for a browser can send anything."""
+    return event._data.get(name) if isinstance(event._data, dict) else None
 
 
 # ---- predictions --------------------------------------------------------------------------------------------------
@@ -83,19 +100,21 @@ def transport(t: Words, run: str = "", channel: str = "", *, autoplay: bool = Fa
 
 
 def _stop(event: gr.EventData) -> None:
-    live.stop(str(event.run))
+    run_id = heard(event, "run")
+    if isinstance(run_id, str):
+        live.stop(run_id)
 
 
 def downloads(t: Words, bar: Widget) -> None:
     """Buttons that download the run shown by a transport bar, and that open such a file again."""
     with gr.Row(elem_classes="quiet-buttons"):
         save = gr.Button(t.frame("downloads.save"), size="sm")
-        opener = gr.UploadButton(t.frame("downloads.open"), size="sm", file_types=[".gz", ".jsonl"], type="filepath")
+        opener = gr.UploadButton(t.frame("downloads.open"), size="sm", type="filepath")  # of any type: we refuse
     save.click(None, inputs=[bar], js="(run) => { window.inferencePage.download(run); return []; }")
 
-    def open_run(path: str) -> object:
+    def open_run(path: str | None) -> object:
         try:
-            return live.open_file(path)
+            return live.open_file(path) if path else gr.skip()
         except EngineError as problem:
             gr.Warning(error(t, problem), title=t.frame("error.title"))
             return gr.skip()

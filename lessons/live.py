@@ -1,29 +1,27 @@
-"""Live runs for lessons: start, stop, replay, ask. Holds the one engine's worker and the shelf of runs.
+"""Live runs for lessons: start, stop, replay, open. Holds the one engine's worker and the shelf of runs.
 
 Knows nothing of what a lesson shows. `python -m lessons.live record NAME` records a lesson's demo.
 """
 
 import dataclasses
 import importlib
-import logging
 import sys
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from engine import Engine, EngineConfig, EngineError, Event, Request, fold, parse_trace, save_trace
-from lessons import turns
-from lessons.runs import RECORDED, TRACE_FOLDER, Run, Shelf, recorded
+from gradio.context import LocalContext
+
+from engine import Engine, EngineConfig, EngineError, Event, Request, save_trace
+from lessons import opened, turns, worker
+from lessons.runs import RECORDED, TRACE_FOLDER, Run, Shelf
 from lessons.worker import NotReady, Progress, Status, Worker
 
-__all__ = ["MAX_NEW_TOKENS", "NotReady", "Status", "ask", "configure", "events", "find", "fork", "generate", "is_done",
-           "open_file", "replay", "run", "start", "status", "stop"]  # fmt: skip
-
-log = logging.getLogger(__name__)
+__all__ = ["MAX_NEW_TOKENS", "NotReady", "Status", "configure", "events", "find", "open_file", "replay", "run",
+           "start", "status", "stop"]  # fmt: skip
 
 MAX_NEW_TOKENS = 512
 MAX_REQUESTS = 16
-MAX_OPENED_BYTES = 64 * 2**20  # of JSON lines, after decompression
+CHARACTERS_PER_TOKEN = 16  # a text with more of them than the limit of tokens allows is refused unread
 
 _worker = Worker(None)
 _shelf = Shelf()
@@ -66,20 +64,25 @@ def status() -> Status:
 def run(requests: Sequence[Request], mode: str = "together", forks: Sequence[tuple[str, int]] = ()) -> str:
     """Start a run and return its id at once; mode is "together", "race" or "in_turn".
 
-    forks: (request id, number of tokens): fork that request as soon as it has so many. Raises NotReady or EngineError.
+    forks: (request id, number of tokens): fork that request as soon as it has so many; a fork can be forked again.
+    Raises NotReady or EngineError.
     """
     if not 1 <= len(requests) <= MAX_REQUESTS:
         sentence = f"{len(requests)} requests; a run has 1 to {MAX_REQUESTS}"
         raise EngineError("bad_parameter", sentence, name="requests", value=len(requests))
-    new = Run(mode=mode, forks=forks)
+    turns.check(requests, mode, forks)
+    new = Run(mode=mode, forks=forks, visitor=_visitor())
     new.requests = tuple(_prepared(request, new, mode) for request in requests)
-    turns.check(new.requests, mode)
     _worker.submit(new)
     return _shelf.add(new)
 
 
 def _prepared(request: Request, new: Run, mode: str) -> Request:
     """Capped in length, and with a salt of its own, so that no run lives off another's prefill."""
+    prompt = request.prompt if isinstance(request.prompt, Sequence) else ()
+    largest = worker.MAX_PROMPT_TOKENS * (CHARACTERS_PER_TOKEN if isinstance(prompt, str) else 1)
+    if len(prompt) > largest:  # the tokens of shorter texts are counted when the engine has cut them
+        raise turns.over_limit(worker.MAX_PROMPT_TOKENS)
     params = request.params
     if params.max_new_tokens > MAX_NEW_TOKENS:
         params = dataclasses.replace(params, max_new_tokens=MAX_NEW_TOKENS)
@@ -87,21 +90,18 @@ def _prepared(request: Request, new: Run, mode: str) -> Request:
     return dataclasses.replace(request, params=params, cache_salt=salt)
 
 
+def _visitor() -> str:
+    """The page that asks, as Gradio names it; "" where no page does."""
+    return getattr(LocalContext.request.get(None), "session_hash", None) or ""
+
+
 def replay(name: str) -> str:
     """The id of a recorded run, assets/traces/NAME.jsonl.gz; if there is none, its stages say so."""
     return RECORDED + name
 
 
-def fork(run_id: str, request_id: str, at: int) -> str:
-    """Run the same requests again and fork one of them when it has `at` tokens, prompt included; a new run's id."""
-    old = find(run_id)
-    if old is None or request_id not in {request.id for request in old.requests}:
-        raise EngineError("not_running", f"request {request_id!r} cannot be run again", id=request_id)
-    return run(old.requests, old.mode, [*old.forks, (request_id, at)])
-
-
 def stop(run_id: str) -> None:
-    """End a run within one step; harmless when it is over or unknown."""
+    """End a run within one step, one that waits at once; harmless when it is over or unknown."""
     found = find(run_id)
     if found and not found.ending:
         _worker.stop(found)
@@ -118,57 +118,9 @@ def events(run_id: str) -> list[Event]:
     return list(found.events) if found else []
 
 
-def is_done(run_id: str) -> bool:
-    """Whether nothing more will happen in that run."""
-    found = find(run_id)
-    return found is None or bool(found.ending)
-
-
-def ask(function: Callable[[Engine], object], seconds: float = 20) -> object:
-    """function(engine) on the engine's own thread, between two steps; it must not step the engine itself.
-
-    Raises NotReady, TimeoutError, or whatever the function raised.
-    """
-    return _worker.ask(function, seconds)
-
-
-def generate(request: Request, seconds: float = 60) -> list[Event]:
-    """Run one request to its end and return its events. Raises NotReady, TimeoutError or EngineError."""
-    run_id = run([request])
-    found = find(run_id)
-    found.readers.add(request)
-    if not found.ended.wait(timeout=seconds):
-        stop(run_id)
-        raise TimeoutError(f"the request was not done after {seconds} seconds")
-    if found.ending not in ("finished", "stopped"):
-        raise EngineError(found.ending, f"the run ended with {found.ending}")
-    return list(found.events)
-
-
 def open_file(path: str | Path) -> str:
-    """Keep a downloaded run (JSON lines, gzip or not); returns its id. Raises EngineError("bad_trace", "too_large")."""
-    data = Path(path).read_bytes()
-    if data[:2] == b"\x1f\x8b":
-        data = _unzip(data)
-    if len(data) > MAX_OPENED_BYTES:
-        raise EngineError("too_large", "the file is too large to open", megabytes=MAX_OPENED_BYTES // 2**20)
-    opened = recorded(parse_trace(data.splitlines()))
-    if not opened.events:
-        raise EngineError("bad_trace", "the file holds no events", line=1)
-    fold(opened.events)  # events that contradict each other would break the stages
-    return _shelf.add(opened)
-
-
-def _unzip(data: bytes) -> bytes:
-    """At most one byte more than is allowed, whatever the file claims to hold."""
-    unpacker = zlib.decompressobj(wbits=31)
-    try:
-        text = unpacker.decompress(data, MAX_OPENED_BYTES + 1)
-    except zlib.error as problem:
-        raise EngineError("bad_trace", f"the file is no gzip: {problem}", line=1) from problem
-    if not unpacker.eof and len(text) <= MAX_OPENED_BYTES:
-        raise EngineError("bad_trace", "the file was cut short", line=1)
-    return text
+    """Keep a downloaded run (JSON lines, gzip or not); returns its id. Raises EngineError as `opened.read` does."""
+    return _shelf.add(opened.read(path))
 
 
 # ---- recording ----------------------------------------------------------------------------------------------------

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import gradio as gr
+from gradio.context import Context
 
 from engine import EngineError, explain_speedup
-from lessons import frame, live, plots
+from lessons import frame, live, live_lab_controls, plots
 from lessons.live_lab_account import race_account
-from lessons.live_lab_figures import failure, findings, said
+from lessons.live_lab_controls import LINKED, linked, settings_in
+from lessons.live_lab_figures import Findings, failure, findings, said
 from lessons.live_lab_prompts import FIRST, PRESETS, preset
 from lessons.live_lab_proof import LINES
 from lessons.live_lab_race import (
@@ -23,6 +25,7 @@ from lessons.live_lab_race import (
     demo_copy,
     demo_lookup,
     demo_repeat,
+    preset_of,
     race,
     recording,
     remarks,
@@ -33,13 +36,8 @@ from lessons.words import Words
 
 __all__ = ["build", "demo", "demo_chinese", "demo_code", "demo_copy", "demo_lookup", "demo_repeat"]
 
-DRAFTERS = ("layer_skip", "ngram", "early_exit")
-DRAFT_TEMPERATURES = ("same", "0", "0.3", "0.6", "0.8", "1", "1.5")
-MODES = ("race", "in_turn")
-RULES = ("exact", "sampler_match", "typical")
-LONGEST_PROMPT = 12_000  # characters
-LARGEST_LENGTH = 256
 GUESSED = "copy"  # the preset that the reader is asked about
+NO_PRESET = "none"
 BREAKS = {  # what each button of "break it" changes
     "deep": {"drafter": "early_exit", "draft_length": 12},
     "typical": {"drafter": "layer_skip", "draft_length": 4, "temperature": 0.8, "rule": "typical"},
@@ -63,75 +61,49 @@ class Page:
 
 
 def build(t: Words) -> None:
-    """The lesson's tab: the race first, then how to run it, then the beats."""
+    """The lesson's tab: the demo first, ready to be run, then the beats."""
     with gr.Column(elem_classes=["lead", "wide"]):
         frame.title(t)
     page = _lab(t)
-    _read(t)
     frame.question(t)
     guesses = _predict(t, page)
+    _read(t)
     _derive(t)
     found = _reconcile(t)
     _break(t, page)
     frame.beat(t, "interview", t("interview.title"))
     frame.interview(t)
     _wire(t, page, guesses, found)
+    _open_links(t, page, found)
 
 
 def _lab(t: Words) -> Page:
-    first = recording(FIRST.name)
-    with gr.Row(elem_classes="wide"):
-        with gr.Column(scale=7, min_width=340):
-            Stage("race", t, first, elem_id="lab-race")
-        with gr.Column(scale=3, min_width=300):
-            Stage("inspector", t, first, options={"proof": "lesson=acceptance"}, elem_id="lab-inspector")
-    Stage("ribbon", t, first, elem_id="lab-ribbon", elem_classes="wide")
-    with gr.Row(elem_classes="wide"):
-        with gr.Column(scale=7, min_width=340):
-            bar = frame.transport(t, first, autoplay=True)
-        run = gr.Button(t("run.button"), variant="primary", scale=1, min_width=160, elem_id="lab-run")
-    remark = gr.HTML("", apply_default_css=False, elem_id="lab-remark", elem_classes="wide")
-    options = {"names": [item.name for item in PRESETS]}
-    presets = Widget("presets", t, t.group("stage."), options=options, elem_classes="wide", elem_id="lab-presets")
-    settings = _controls(t)
-    with gr.Row(elem_classes="wide"):
-        frame.downloads(t, bar)
-        frame.permalink(t, linked(settings))
+    with gr.Column(elem_classes=["wide", "lab"], elem_id="lab"):
+        bar, run = _bar(t)
+        remark = gr.HTML("", apply_default_css=False, elem_id="lab-remark")
+        with gr.Row(min_height=540):  # heights from the start, so that nothing jumps when the stages draw
+            with gr.Column(scale=7, min_width=340):
+                Stage("race", t, elem_id="lab-race", min_height=540)
+            with gr.Column(scale=3, min_width=300):
+                Stage("inspector", t, options={"proof": "lesson=acceptance"}, elem_id="lab-inspector", min_height=480)
+        Stage("ribbon", t, elem_id="lab-ribbon", min_height=150)
+        options = {"names": [item.name for item in PRESETS]}
+        presets = Widget("presets", t, t.group("stage."), options=options, elem_id="lab-presets", min_height=62)
+        settings = live_lab_controls.place(t)
+        with gr.Row(elem_classes="lab-links"):
+            frame.downloads(t, bar)
+            frame.permalink(t, linked(settings))
     return Page(bar, run, presets, settings, remark, gr.State(""))
 
 
-def linked(settings: Sequence[gr.components.Component]) -> dict[str, gr.components.Component]:
-    """The settings under the names that they have in a link."""
-    names = ("prompt", "drafter", "k", "t", "draft_t", "top_p", "seed", "n", "chat", "mode", "rule")
-    return dict(zip(names, settings, strict=True))
-
-
-def _controls(t: Words) -> list[gr.components.Component]:
-    """In the order of Settings' fields."""
-
-    def choices(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
-        return [(t(f"{name}.{value}") if f"{name}.{value}" in t else value, value) for value in values]
-
-    with gr.Column(elem_classes=["wide", "controls"]):
-        prompt = gr.Textbox(FIRST.prompt, label=t("control.prompt"), max_length=LONGEST_PROMPT, lines=2, max_lines=8)
-        with gr.Row():
-            drafter = gr.Dropdown(
-                choices("drafter", DRAFTERS), value=FIRST.drafter, label=t("control.drafter"), filterable=False
-            )
-            drafts = gr.Slider(0, 16, FIRST.draft_length, step=1, label=t("control.k"))
-            temperature = gr.Slider(0, 2, FIRST.temperature, step=0.05, label=t("control.t"))
-    with gr.Accordion(t("control.more"), open=False, elem_classes=["wide", "answer"]):
-        with gr.Row():
-            draft_t = gr.Dropdown(choices("draft_t", DRAFT_TEMPERATURES), value="same", label=t("control.draft_t"),
-                                  filterable=False)  # fmt: skip
-            top_p = gr.Slider(0, 1, 1, step=0.05, label=t("control.top_p"))
-            length = gr.Slider(1, LARGEST_LENGTH, FIRST.length, step=1, label=t("control.n"))
-            seed = gr.Number(0, label=t("control.seed"), precision=0, minimum=0, maximum=2**31 - 1)
-        with gr.Row():
-            mode = gr.Radio(choices("mode", MODES), value="race", label=t("control.mode"))
-            rule = gr.Radio(choices("rule", RULES), value="exact", label=t("control.rule"))
-            chat = gr.Checkbox(True, label=t("control.chat"), info=t("control.chat.info"))
-    return [prompt, drafter, drafts, temperature, draft_t, top_p, seed, length, chat, mode, rule]
+def _bar(t: Words) -> tuple[Widget, gr.Button]:
+    """The transport, whose run all stages of the lesson follow, and beside it the button that starts another."""
+    opening = {"run": recording(FIRST.name), "unless": list(LINKED)}  # a link's settings have a run of their own
+    with gr.Row(elem_classes="lab-bar", min_height=84):
+        with gr.Column(scale=7, min_width=200):
+            bar = frame.transport(t, opening, autoplay=True)
+        run = gr.Button(t("run.button"), variant="primary", scale=0, min_width=120, elem_id="lab-run")
+    return bar, run
 
 
 def _predict(t: Words, page: Page) -> dict[str, Widget]:
@@ -155,8 +127,8 @@ def _predict(t: Words, page: Page) -> dict[str, Widget]:
 def _read(t: Words) -> None:
     frame.beat(t, "run", t("run.title"))
     frame.prose(t("run.intro"))
-    Stage("ledger", t, recording(FIRST.name), elem_id="lab-ledger", elem_classes="wide")
-    Stage("caches", t, recording(FIRST.name), elem_id="lab-caches", elem_classes="wide")
+    Stage("ledger", t, elem_id="lab-ledger", elem_classes="wide")
+    Stage("caches", t, elem_id="lab-caches", elem_classes="wide")
     frame.callout(t("run.fair"), "note")
 
 
@@ -200,8 +172,14 @@ def _break(t: Words, page: Page) -> None:
         button.click(broken, inputs=list(page.settings), outputs=outputs, js=_TO_RACE, **QUIET)
 
 
+# Wherever the reader asked for a run, they are taken to see it; the tour must not talk over it.
 _TO_RACE = """(...values) => {
-  document.querySelector("#lab-race")?.scrollIntoView({ behavior: "smooth", block: "start" });
+  const race = document.querySelector("#lab-race");
+  race?.querySelector(".stage")?.dispatchEvent(new Event("interrupt"));
+  const top = race?.getBoundingClientRect().top ?? 0;
+  if (top < 0 || top > window.innerHeight / 2) {
+    document.querySelector("#lab").scrollIntoView({ behavior: "smooth", block: "start" });
+  }
   return values;
 }"""
 
@@ -209,16 +187,22 @@ _TO_RACE = """(...values) => {
 def started(t: Words, settings: Settings) -> list[object]:
     """Start a race: the transport's new value, and what there is to say about it."""
     if not settings.prompt.strip():
-        return [gr.skip(), said(t("remark.empty"), "wrong")]
+        return _refused(t, t("remark.empty"))
     try:
         return [live.run(race(settings), settings.mode), said(" ".join(remarks(t, settings)))]
     except EngineError as problem:
-        return [gr.skip(), said(frame.error(t, problem), "wrong")]
+        return _refused(t, frame.error(t, problem))
+
+
+def _refused(t: Words, html: str) -> list[object]:
+    """The run on screen stays; why no other began is said where it stays, and where the reader looks."""
+    gr.Warning(html, title=t.frame("error.title"))
+    return [gr.skip(), said(html, "wrong")]
 
 
 def _wire(t: Words, page: Page, guesses: dict[str, Widget], found: Sequence[gr.components.Component]) -> None:
     def pick(event: gr.EventData) -> list[object]:
-        chosen = preset(str(getattr(event, "preset", "")))
+        chosen = preset(str(frame.heard(event, "preset")))
         run_id = recording(chosen.name)
         return [*dataclasses.astuple(settings_of(chosen)), run_id if live.find(run_id) else gr.skip(), ""]
 
@@ -239,3 +223,21 @@ def _wire(t: Words, page: Page, guesses: dict[str, Widget], found: Sequence[gr.c
     committed = [page.settings[0].blur, *(item.change for item in page.settings[1:])]
     gr.on(committed, remark, inputs=inputs, outputs=[page.remark], queue=False, trigger_mode="always_last", **QUIET)
     page.bar.done(finish, inputs=[page.bar, page.guessed, *guesses.values()], outputs=[*found, page.remark], **QUIET)
+
+
+def _open_links(t: Words, page: Page, found: Sequence[gr.components.Component]) -> None:
+    """Who follows a link to settings sees the run that was recorded with them, or an empty stage and what to press."""
+
+    def opened(request: gr.Request) -> list[object]:
+        query = dict(request.query_params)
+        settings = settings_in(query, page.settings) if query.get("lesson") == t.lesson else None
+        if settings is None:
+            return [gr.skip()] * (2 + len(found))
+        chosen = preset_of(settings)
+        run_id = recording(chosen.name) if chosen else ""
+        if not live.find(run_id):
+            return [NO_PRESET, {"run": ""}, *Findings(said(t("stage.race.empty")), None, None).values()]
+        return [chosen.name, run_id, *findings(t, run_id, {}).values()]
+
+    outputs = [page.presets, page.bar, *found]
+    Context.root_block.load(opened, outputs=outputs, queue=False, **QUIET)

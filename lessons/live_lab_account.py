@@ -4,6 +4,7 @@ Knows nothing of pages and charts: events in, numbers out. The same arithmetic, 
 assets/account.js; a test holds the two equal.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ from engine import (
 
 VANILLA, SPECULATIVE = "vanilla", "speculative"
 GREEDY_BELOW = 1e-5
+SHORTEST, LONGEST = 1e-9, 1e6  # seconds that a pass can take, and a race
+DRAFTS = (Drafted, Verified)
 
 
 # ---- from events to numbers ---------------------------------------------------------------------------------------
@@ -89,7 +92,8 @@ class RaceAccount:
     textbook: float  # as predicted, but a wide pass costs one plain step and nothing else costs anything
     with_verify: float  # as predicted, but nothing besides drafting and the pass costs anything
     explained: SpeedupAccount
-    differs_at: int  # −1: the same tokens
+    are_finished: bool  # by themselves: nobody stopped them
+    differs_at: int  # −1: the same tokens, as far as both go
 
     @property
     def passes_saved(self) -> int:
@@ -98,9 +102,12 @@ class RaceAccount:
 
 
 def race_account(events: Sequence[Event]) -> RaceAccount | None:
-    """The account of a race; None where one of the two has not generated a token after its first."""
+    """The account of a race; None where one of the two has no token after its first, or reports what cannot be.
+
+    A reader's file may hold anything: clocks that stand still, drafts that hang on nothing.
+    """
     paces = [_pace(events, name) for name in (VANILLA, SPECULATIVE)]
-    if not all(pace and pace.rounds for pace in paces):
+    if not all(pace and pace.rounds and _is_sound(pace) for pace in paces):
         return None
     vanilla, speculative = paces
     rounds, plain = speculative.rounds, vanilla.tpot
@@ -111,6 +118,7 @@ def race_account(events: Sequence[Event]) -> RaceAccount | None:
     expected = sum(expected_tokens(alpha, len(item.verdicts)) for item in rounds) / len(rounds)
     draft, verify, other = (speculative.mean(part) for part in ("draft", "forward", "other"))
     per_round = speculative.num_drafted / len(rounds)
+    are_finished = is_finished(events)
     return RaceAccount(
         vanilla=vanilla,
         speculative=speculative,
@@ -125,44 +133,65 @@ def race_account(events: Sequence[Event]) -> RaceAccount | None:
         textbook=expected * plain / (draft + plain),
         with_verify=expected * plain / (draft + verify),
         explained=explain_speedup(RoundCosts(plain, draft, verify, other), tau, per_round),
-        differs_at=first_difference(vanilla.token_ids, speculative.token_ids),
+        are_finished=are_finished,
+        differs_at=first_difference(vanilla.token_ids, speculative.token_ids, are_finished),
     )
 
 
-def first_difference(one: Sequence[int], other: Sequence[int]) -> int:
-    """The first index where two texts part, −1 where they are the same."""
+def first_difference(one: Sequence[int], other: Sequence[int], are_finished: bool) -> int:
+    """The first index where two texts diverge, −1 where there is none.
+
+    A text that was cut off is compared as far as it goes: only of two finished ones does the length count.
+    """
     pairs = zip(one, other, strict=False)
     found = next((index for index, (left, right) in enumerate(pairs) if left != right), -1)
-    return min(len(one), len(other)) if found < 0 and len(one) != len(other) else found
+    return min(len(one), len(other)) if found < 0 and are_finished and len(one) != len(other) else found
 
 
 def _pace(events: Sequence[Event], name: str) -> Pace | None:
     mine = [event for event in events if getattr(event, "request_id", "") == name]
     submitted = next((event for event in mine if isinstance(event, Submitted)), None)
     sampled = [event for event in mine if isinstance(event, Sampled)]
-    bills = [event for event in mine if isinstance(event, RoundFinished)]
+    bills = {event.round: event for event in mine if isinstance(event, RoundFinished)}  # the last one of each round
     first = next((event.round for event in sampled if event.index == 0), None)
-    ttft = next((bill.request_clock for bill in bills if bill.round == first), None)
-    if submitted is None or ttft is None:
+    if submitted is None or first not in bills:
         return None
-    counts = {bill.round: sum(event.round == bill.round for event in sampled) for bill in bills}
+    counts = Counter(event.round for event in sampled)
+    drafted, verified = ({event.round: event for event in mine if isinstance(event, kind)} for kind in DRAFTS)
     rounds = tuple(
-        _round(mine, bill, counts[bill.round]) for bill in bills if bill.round != first and counts[bill.round]
+        _round(bill, counts[number], drafted.get(number), verified.get(number))
+        for number, bill in bills.items()
+        if number != first and counts[number]
     )
-    token_ids = tuple(event.token_id for event in sampled)
+    total = next(event.request_clock for event in reversed(mine) if isinstance(event, RoundFinished))
     is_greedy = submitted.temperature < GREEDY_BELOW
-    return Pace(token_ids, ttft, bills[-1].request_clock, rounds, is_greedy, submitted.rule)
+    token_ids = tuple(event.token_id for event in sampled)
+    return Pace(token_ids, bills[first].request_clock, total, rounds, is_greedy, submitted.rule)
 
 
-def _round(mine: Sequence[Event], bill: RoundFinished, num_tokens: int) -> Round:
-    drafted = next((item for item in mine if isinstance(item, Drafted) and item.round == bill.round), None)
-    verified = next((item for item in mine if isinstance(item, Verified) and item.round == bill.round), None)
-    depths: list[int] = []
-    for parent in drafted.parents if drafted else ():
-        depths.append(0 if parent < 0 else depths[parent] + 1)
+def _round(bill: RoundFinished, num_tokens: int, drafted: Drafted | None, verified: Verified | None) -> Round:
+    depths = _depths(drafted.parents) if drafted else ()
     verdicts = verified.verdicts if verified else ()
     other = bill.seconds_accept + bill.seconds_other
-    return Round(num_tokens, verdicts, tuple(depths), bill.seconds_draft, bill.seconds_forward, other)
+    return Round(num_tokens, verdicts, depths, bill.seconds_draft, bill.seconds_forward, other)
+
+
+def _depths(parents: Sequence[int]) -> tuple[int, ...]:
+    """How deep each draft stands in its tree; empty where one hangs on a draft that does not stand before it."""
+    depths: list[int] = []
+    for index, parent in enumerate(parents):
+        if not -1 <= parent < index:
+            return ()
+        depths.append(0 if parent < 0 else depths[parent] + 1)
+    return tuple(depths)
+
+
+def _is_sound(pace: Pace) -> bool:
+    """Whether the times can be times, and every verdict has its draft; `pace` has at least one round."""
+    seconds = [value for item in pace.rounds for value in (item.draft, item.forward, item.other)]
+    is_forward = pace.ttft >= 0 and pace.total <= LONGEST and pace.tpot >= SHORTEST
+    are_times = all(0 <= value <= LONGEST for value in seconds) and pace.mean("forward") >= SHORTEST
+    return is_forward and are_times and all(len(item.depths) == len(item.verdicts) for item in pace.rounds)
 
 
 def _by_position(rounds: Sequence[Round]) -> tuple[tuple[int, int], ...]:
@@ -184,5 +213,5 @@ def origin(events: Sequence[Event]) -> str:
 
 def is_finished(events: Sequence[Event]) -> bool:
     """Whether both ended by themselves, so that their texts can be compared to the end."""
-    ends = [event for event in events if isinstance(event, Finished)]
-    return len(ends) >= 2 and all(event.finish_reason in ("stop", "length") for event in ends)
+    reasons = {event.request_id: event.finish_reason for event in events if isinstance(event, Finished)}
+    return all(reasons.get(name) in ("stop", "length") for name in (VANILLA, SPECULATIVE))

@@ -4,11 +4,9 @@ Knows nothing of the page's layout.
 """
 
 from dataclasses import dataclass
-from html import escape
 
 import plotly.graph_objects as go
 
-from engine import EngineError, EngineStarted
 from lessons import frame, live, plots
 from lessons.frame import Row
 from lessons.live_lab_account import RaceAccount, origin, race_account
@@ -45,16 +43,13 @@ def findings(t: Words, run_id: str, guesses: dict[str, float | None]) -> Finding
 def failure(t: Words, run_id: str) -> str:
     """Why a run was refused or ended by an error, as a sentence; nothing where it was not."""
     run = live.find(run_id)
-    if run is None or run.ending in ("", "finished", "stopped"):
-        return ""
-    longest = next((event.context_length for event in run.events if isinstance(event, EngineStarted)), 0)
-    return said(frame.error(t, EngineError(run.ending, "", largest=longest)), "wrong")
+    return said(frame.error(t, run.problem), "wrong") if run and run.problem else ""
 
 
-def said(text: str, kind: str = "note") -> str:
-    """A remark as HTML; nothing for no text."""
+def said(html: str, kind: str = "note") -> str:
+    """A remark as HTML; nothing for none. `html` is safe already: our own words, or what frame.error made."""
     role = "alert" if kind == "wrong" else "status"
-    return f"<p class='callout {kind}' role='{role}'>{escape(text)}</p>" if text else ""
+    return f"<p class='callout {kind}' role='{role}'>{html}</p>" if html else ""
 
 
 # ---- from an account to sentences, rows and charts -----------------------------------------------------------------
@@ -94,9 +89,10 @@ def conclusion(t: Words, account: RaceAccount) -> str:
 
 
 def identity(t: Words, account: RaceAccount) -> str:
-    """Whether the two texts are the same, and whether they must be."""
+    """Whether the two texts are the same as far as both go, and whether they must be."""
     if account.differs_at < 0:
-        return t("conclusion.same", length=len(account.vanilla.token_ids))
+        length = min(len(pace.token_ids) for pace in (account.vanilla, account.speculative))
+        return t("conclusion.same" if account.are_finished else "conclusion.sofar", length=length)
     must_agree = account.vanilla.is_greedy or account.speculative.rule == "sampler_match"
     return t("conclusion.wrong" if must_agree else "conclusion.differ", index=account.differs_at + 1)
 
@@ -109,7 +105,7 @@ def ladder_plot(t: Words, account: RaceAccount) -> go.Figure:
     colors = [plots.NEUTRAL] * 3 + [plots.GOOD if account.measured >= 1 else plots.BAD]
     figure.update_traces(marker_color=colors, texttemplate="%{y:.2f}×", textposition="outside", cliponaxis=False)
     figure.update_layout(showlegend=False)
-    return plots.marker_line(figure, 1, t("ladder.vanilla"), color=plots.NEUTRAL)
+    return _beside(plots.marker_line(figure, 1, t("ladder.vanilla"), color=plots.NEUTRAL))
 
 
 def positions_plot(t: Words, account: RaceAccount) -> go.Figure:
@@ -122,4 +118,12 @@ def positions_plot(t: Words, account: RaceAccount) -> go.Figure:
     figure.update_layout(showlegend=False)
     figure.update_yaxes(range=[0, 1.12], tickformat=".0%")
     figure.update_xaxes(dtick=1)
-    return plots.marker_line(figure, account.alpha, t("positions.alpha", alpha=account.alpha), color=plots.ACCENT)
+    return _beside(
+        plots.marker_line(figure, account.alpha, t("positions.alpha", alpha=account.alpha), color=plots.ACCENT)
+    )
+
+
+def _beside(figure: go.Figure) -> go.Figure:
+    """The label of the dashed line stands at its right end, where no bar has a number."""
+    figure.update_annotations(x=1, xanchor="left", yanchor="middle", xshift=4)
+    return figure.update_layout(margin_r=76)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from engine import Engine, Event, Request, SamplingParams
 from lessons import live
-from lessons.live_lab_prompts import FIRST, Preset, preset
+from lessons.live_lab_prompts import FIRST, PRESETS, Preset, preset
 from lessons.runs import Run
 from lessons.turns import Turns
 from lessons.words import Words
@@ -36,6 +36,11 @@ def settings_of(chosen: Preset) -> Settings:
     """A preset's settings, all others at their first values."""
     names = ("prompt", "drafter", "draft_length", "temperature", "length")
     return Settings(**{name: getattr(chosen, name) for name in names})
+
+
+def preset_of(settings: Settings) -> Preset | None:
+    """The preset that has exactly these settings; None where there is none."""
+    return next((item for item in PRESETS if settings_of(item) == settings), None)
 
 
 def race(settings: Settings) -> list[Request]:

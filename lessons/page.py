@@ -58,11 +58,18 @@ def pages() -> list[Page]:
 
 
 @lru_cache(maxsize=1)
+def assets() -> dict[str, Path]:
+    """All that pages load, by its name below assets/."""
+    paths = sorted(path for path in ASSETS.rglob("*") if path.suffix in (".js", ".css", ".svg"))
+    return {path.relative_to(ASSETS).as_posix(): path for path in paths}
+
+
+@lru_cache(maxsize=1)
 def version() -> str:
-    """A hash of all assets that pages load: part of their address, so that browsers may keep them for good."""
+    """A hash of all assets: part of their address, so that browsers may keep them for good."""
     digest = hashlib.sha256()
-    for path in sorted(path for path in ASSETS.rglob("*") if path.suffix in (".js", ".css", ".svg")):
-        digest.update(path.relative_to(ASSETS).as_posix().encode() + path.read_bytes())
+    for name, path in assets().items():
+        digest.update(name.encode() + path.read_bytes())
     return digest.hexdigest()[:12]
 
 
@@ -77,7 +84,8 @@ def theme() -> gr.themes.Base:
 def blocks(page: Page) -> gr.Blocks:
     """The chapter: its lessons as tabs, the one that the address names opened."""
     title = f"{page.words(f'chapter.{page.chapter}')} · {page.words('site.name')}"
-    with gr.Blocks(title=title, analytics_enabled=False, fill_width=True) as chapter:
+    kept = {"delete_cache": (3600, 3600)}  # opened files: looked through every hour, gone when an hour old
+    with gr.Blocks(title=title, analytics_enabled=False, fill_width=True, **kept) as chapter:
         single = ["single"] if len(page.lessons) == 1 else []
         with gr.Tabs(selected=page.lessons[0], elem_classes=["lessons", *single]) as tabs:
             for name in page.lessons:
@@ -123,7 +131,8 @@ def _head(page: Page) -> str:
         f'<meta name="description" content="{escape(page.words("site.description"))}">'
         f'<link rel="icon" type="image/svg+xml" href="{site}favicon.svg">{alternates}'
         + "".join(f'<link rel="stylesheet" href="{site}{name}">' for name in STYLES)
-        + f"<script>window.inferencePage = {facts_json};</script>"
+        + f"<script>window.inferencePage = {facts_json};"  # and Gradio's own words follow the page, not the browser
+        f"Object.defineProperty(navigator, 'language', {{ get: () => window.inferencePage.lang }});</script>"
         f'<script src="{site}theme.js"></script><script type="module" src="{site}page.js"></script>'
     )
 

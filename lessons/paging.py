@@ -9,14 +9,15 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from engine import Engine, EngineError, EngineStarted, Event
+from engine import Engine, Event
 from lessons import frame, live, paging_exhibits, paging_simulation, plots
 from lessons import paging_figures as figures
 from lessons import paging_scenarios as scenarios
 from lessons import paging_workbench as workbench
-from lessons.paging_figures import badge_words, said
+from lessons.paging_figures import badge_words
 from lessons.paging_proof import LARGEST, LINES, Line, checked
-from lessons.paging_scenarios import FIRST, PRESETS, Settings
+from lessons.paging_runs import forked, reconciled, recording, remark, started
+from lessons.paging_scenarios import FIRST, PRESETS
 from lessons.stage import Stage, Widget
 from lessons.words import Words
 
@@ -48,37 +49,6 @@ def demo_paper(engine: Engine) -> Iterator[Event]:
     yield from scenarios.drive(scenarios.paper_engine(engine.config), scenarios.paper_requests())
 
 
-def recording(name: str) -> str:
-    """The id of a preset's recorded run."""
-    return live.replay("paging" if name == FIRST else f"paging.{name}")
-
-
-# ---- what is said about a run -------------------------------------------------------------------------------------
-
-
-def reconciled(t: Words, run_id: str) -> str:
-    """The table of a run: predicted by the formulas against what the engine reported."""
-    facts = figures.facts_of(live.events(run_id))
-    if facts is None:
-        return said(t("reconcile.nothing"))
-    kind = "recorded" if run_id.startswith("recorded-") else "measured"
-    return f"<p class='prose-text size-note'>{origin(t, run_id, kind)}</p>" + frame.reconcile(
-        t, figures.run_rows(t, facts, kind)
-    )
-
-
-def origin(t: Words, run_id: str, kind: str) -> str:
-    """Where the numbers of a run come from, as a badge."""
-    started = next((event for event in live.events(run_id) if isinstance(event, EngineStarted)), None)
-    return frame.badge(t, kind, f"{started.device_name}, {started.recorded[:10]}" if started else "")
-
-
-def mix_table(t: Words, reserved: float | None, paged: float | None, block_size: int = 16, seed: int = 0) -> str:
-    """The paper's numbers against the simulation, the reader's guesses first."""
-    found = figures.results(int(block_size), int(seed))
-    return frame.reconcile(t, figures.mix_rows(t, found, {"max": reserved, "paged": paged}))
-
-
 # ---- the page -----------------------------------------------------------------------------------------------------
 
 
@@ -92,18 +62,22 @@ class Lab:
     run: gr.Button
     remark: gr.HTML
     settings: Sequence[gr.components.Component]  # in the order of Settings' fields
-    forks: gr.State  # (request, tokens) pairs of the run shown
 
 
 def build(t: Words) -> None:
-    """The lesson's tab."""
-    frame.opening(t)
-    guesses = _predict(t)
-    _paper(t)
+    """The lesson's tab: question, prediction and the first picture share the first screen."""
+    with gr.Column(elem_classes=["lead", "wide"]):
+        frame.opening(t)
+        frame.prose(t("jump"), size="note")
+    with gr.Row(elem_classes="wide"):
+        with gr.Column(scale=3, min_width=320):
+            guesses = _predict(t)
+        with gr.Column(scale=7, min_width=600):
+            _paper(t)
     lab = _lab(t)
     workbench.panel(t)
     _derive(t)
-    table = _reconcile(t, lab, guesses)
+    table = _reconcile(t, guesses)
     _break(t)
     frame.beat(t, "interview", t("interview.title"))
     frame.interview(t)
@@ -115,7 +89,7 @@ def _predict(t: Words) -> dict[str, frame.Predict]:
     sizes = {"slots": paging_simulation.CAPACITY, "longest": paging_simulation.LONGEST}
     frame.prose(t("predict.intro", source=frame.badge(t, "cited", t("source.vllm")), **sizes))
     return {
-        "reserved": frame.predict_number(t, "predict.reserved", scale=(0, 60, 1)),
+        "max": frame.predict_number(t, "predict.reserved", scale=(0, 60, 1)),
         "paged": frame.predict_number(t, "predict.paged", scale=(0, 60, 1)),
     }
 
@@ -123,10 +97,10 @@ def _predict(t: Words) -> dict[str, frame.Predict]:
 def _paper(t: Words) -> None:
     """Nine blocks of four slots: small enough to read every token."""
     frame.beat(t, "run", t("run.title"))
-    frame.prose(t("run.intro"))
     run_id = live.replay(PAPER)
     frame.transport(t, run_id, channel=PAPER, autoplay=False)
-    Stage("blocks", t, run_id, channel=PAPER, elem_id="paging-paper", elem_classes="wide", options=badge_words(t))
+    Stage("blocks", t, run_id, channel=PAPER, elem_id="paging-paper", options=badge_words(t))
+    frame.prose(t("run.intro"))
     frame.prose(t("run.paper", source=frame.badge(t, "cited", t("source.vllm"))), size="note")
 
 
@@ -139,14 +113,14 @@ def _lab(t: Words) -> Lab:
         with gr.Column(scale=7, min_width=320):
             bar = frame.transport(t, run_id)
         run = gr.Button(t("control.run"), variant="primary", scale=1, min_width=140, elem_id="paging-run")
-    remark = gr.HTML("", apply_default_css=False, elem_id="paging-remark")
+    told = gr.HTML("", apply_default_css=False, elem_id="paging-remark")
     options = badge_words(t) | {"can_fork": True}
     blocks = Stage("blocks", t, run_id, elem_id="paging-blocks", elem_classes="wide", options=options)
     settings = _settings(t)
     frame.prose(t("lab.after"), size="note")
     frame.downloads(t, bar)
     frame.permalink(t, dict(zip(("prompt", "second", "n", "length", "t", "seed"), settings, strict=True)))
-    return Lab(bar, blocks, preset, run, remark, settings, gr.State([]))
+    return Lab(bar, blocks, preset, run, told, settings)
 
 
 def _settings(t: Words) -> list[gr.components.Component]:
@@ -178,28 +152,30 @@ def _how(t: Words, line: Line) -> str:
     return t("derive.check.cases", largest=LARGEST) if line.claim else t("derive.check.sympy")
 
 
-def _reconcile(t: Words, lab: Lab, guesses: dict[str, frame.Predict]) -> gr.HTML:
+def _reconcile(t: Words, guesses: dict[str, frame.Predict]) -> gr.HTML:
     frame.beat(t, "reconcile", t("reconcile.title"))
     frame.prose(t("reconcile.intro"))
     table = frame.table(reconciled(t, recording(FIRST)))
-    frame.prose(t("mix.intro"))
+    prompt, output = paging_simulation.mean_lengths()
+    frame.prose(t("mix.intro", longest=paging_simulation.LONGEST, prompt=prompt, output=output))
     with gr.Row(elem_classes="controls"):
         size = gr.Radio(BLOCK_SIZES, value=16, label=t("control.block_size"))
         seed = gr.Slider(0, 20, 0, step=1, label=t("control.mix"))
     simulated, cited = frame.badge(t, "simulated"), frame.badge(t, "cited", t("source.vllm"))
     frame.prose(t("mix.badges", simulated=simulated, cited=cited), size="note")
     chart = plots.place(figures.fragmentation_plot(t, figures.results()), t("chart.label"))
-    mix = frame.table(mix_table(t, None, None))
+    mix = frame.table(figures.mix_table(t, figures.results(), {}))
     frame.source(t, paging_simulation)
 
     def redraw(reserved: float | None, paged: float | None, block_size: int, mix_seed: int) -> list[object]:
         found = figures.results(int(block_size), int(mix_seed))
-        return [figures.fragmentation_plot(t, found), mix_table(t, reserved, paged, block_size, mix_seed)]
+        said = dict(zip(guesses, (reserved, paged), strict=True))
+        return [figures.fragmentation_plot(t, found), figures.mix_table(t, found, said)]
 
     inputs = [*guesses.values(), size, seed]
     gr.on([size.change, seed.release], redraw, inputs, [chart, mix], **LATEST)
     for guess in guesses.values():
-        guess.commit(lambda *values: mix_table(t, *values), inputs, [mix], **LATEST)
+        guess.commit(lambda *values: redraw(*values)[1], inputs, [mix], **LATEST)
     return table
 
 
@@ -222,39 +198,24 @@ def _break(t: Words) -> None:
 # ---- wiring -------------------------------------------------------------------------------------------------------
 
 
-def started(t: Words, settings: Settings, forks: Sequence[tuple[str, int]]) -> list[object]:
-    """Start a run: the transport's new value, what there is to say, and the forks it has."""
-    try:
-        run_id = live.run(scenarios.requests_of(settings), scenarios.mode_of(settings), list(forks))
-    except EngineError as problem:
-        return [gr.skip(), said(frame.error(t, problem), "wrong"), gr.skip()]
-    return [run_id, "", list(forks)]
-
-
-def settings_of(values: Sequence[object]) -> Settings:
-    """What the controls say; numbers as Python's own."""
-    prompt, second, samples, length, temperature, seed = values
-    return Settings(str(prompt), str(second).strip(), int(samples), int(length), float(temperature), int(seed or 0))
-
-
 def _wire_lab(t: Words, lab: Lab, table: gr.HTML) -> None:
     def pick(name: str) -> list[object]:
         name = name if name in PRESETS else FIRST
-        return [*dataclasses.astuple(PRESETS[name]), recording(name), "", [], reconciled(t, recording(name))]
+        return [*dataclasses.astuple(PRESETS[name]), recording(name), "", reconciled(t, recording(name))]
 
     def run(*values: object) -> list[object]:
-        return started(t, settings_of(values), [])
+        return started(t, values)
 
-    def fork(event: gr.EventData, forks: list, *values: object) -> list[object]:
-        wanted = [*forks, (str(event.request), int(event.at))]
-        return started(t, settings_of(values), wanted)
+    def fork(event: gr.EventData) -> list[object]:
+        run_id, request_id, at = (frame.heard(event, name) for name in ("run", "request", "at"))
+        return forked(t, str(run_id), (request_id, at))
 
-    def finish(value: object) -> str:
-        return reconciled(t, value.get("run", "") if isinstance(value, dict) else str(value or ""))
+    def finish(value: object) -> list[object]:
+        run_id = value.get("run", "") if isinstance(value, dict) else str(value or "")
+        return [reconciled(t, run_id), remark(t, run_id)]
 
-    inputs = list(lab.settings)
-    shown = [lab.bar, lab.remark, lab.forks]
-    lab.preset.input(pick, [lab.preset], [*inputs, *shown, table], **QUIET)
-    lab.run.click(run, inputs, shown, **QUIET)
-    lab.blocks.act(fork, [lab.forks, *inputs], shown, **QUIET)
-    lab.bar.done(finish, [lab.bar], [table], **QUIET)
+    shown = [lab.bar, lab.remark]
+    lab.preset.input(pick, [lab.preset], [*lab.settings, *shown, table], **QUIET)
+    lab.run.click(run, list(lab.settings), shown, **QUIET)
+    lab.blocks.act(fork, None, shown, **QUIET)
+    lab.bar.done(finish, [lab.bar], [table, lab.remark], **QUIET)

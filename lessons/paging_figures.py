@@ -39,10 +39,10 @@ PARTS = {"tokens": (plots.GOOD, ""), "reserved": (plots.ACCENT, "/"), "internal"
 # ---- words and badges ---------------------------------------------------------------------------------------------
 
 
-def said(text: str, kind: str = "note") -> str:
-    """A remark as HTML; nothing for no text."""
+def said(html: str, kind: str = "note") -> str:
+    """A remark; nothing for none. `html` is safe already: our own words, or what frame.error made."""
     role = "alert" if kind == "wrong" else "status"
-    return f"<p class='callout {kind}' role='{role}'>{escape(text)}</p>" if text else ""
+    return f"<p class='callout {kind}' role='{role}'>{html}</p>" if html else ""
 
 
 def badge_words(t: Words) -> dict[str, object]:
@@ -174,21 +174,32 @@ def fragmentation_plot(t: Words, found: dict[str, Shares]) -> go.Figure:
     return chart.update_layout(barmode="stack", yaxis={"range": [0, 101], "ticksuffix": " %"}, uniformtext=LEGIBLE)
 
 
-def mix_rows(t: Words, found: dict[str, Shares], guesses: dict[str, float | None]) -> list[frame.Row]:
-    """The paper's numbers against the simulation's, and the reader's guesses against the simulation."""
+def mix_table(t: Words, found: dict[str, Shares], guesses: dict[str, float | None]) -> str:
+    """The paper's numbers beside the simulation's; the reader's guesses stand below what they are about."""
+    cited, simulated = frame.badge(t, "cited"), frame.badge(t, "simulated")
+    heads = (
+        escape(t.frame("reconcile.quantity")),
+        f"{escape(t('mix.paper'))} {cited}",
+        f"{escape(t('mix.simulation'))} {simulated}",
+        escape(t("mix.ratio")),
+    )
     rows = []
-    for policy, guess in guesses.items():
-        label = t("row.guess", policy=t(f"policy.{policy}"))
-        rows += (
-            [frame.Row(label, guess, found[policy].num_running, "", "theory", "simulated")] if guess is not None else []
-        )
     for policy, shares in found.items():
         label = t("row.share", policy=t(f"policy.{policy}"))
-        rows.append(frame.Row(label, 100 * PAPER_SHARES[policy], 100 * shares.tokens, "%", "cited", "simulated"))
+        rows.append(_mix_row(label, 100 * PAPER_SHARES[policy], 100 * shares.tokens, "\u202f%"))
     for policy, shares in found.items():
-        label = t("row.running", policy=t(f"policy.{policy}"))
-        rows.append(frame.Row(label, PAPER_RUNNING[policy], shares.num_running, "", "cited", "simulated"))
-    return rows
+        label, guess = t("row.running", policy=t(f"policy.{policy}")), guesses.get(policy)
+        note = t("row.guess", value=guess) if isinstance(guess, int | float) else ""
+        rows.append(_mix_row(label, PAPER_RUNNING[policy], shares.num_running, "", note))
+    head = "".join(f"<th scope='col'>{text}</th>" for text in heads)
+    return f"<table class='figures'><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _mix_row(label: str, paper: float, simulation: float, unit: str, note: str = "") -> str:
+    cells = (f"{paper:.3g}{unit}", f"{simulation:.3g}{unit}", f"{simulation / paper:.2f}×")
+    below = f"<div class='note'>{escape(note)}</div>" if note else ""
+    row = "".join(f"<td class='num'>{cell}</td>" for cell in cells)
+    return f"<tr><th scope='row'>{escape(label)}{below}</th>{row}</tr>"
 
 
 # ---- broken rules -------------------------------------------------------------------------------------------------

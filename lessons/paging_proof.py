@@ -77,9 +77,9 @@ LINES = (
     ),
     Line(
         "sharing",
-        r"\text{blocks} = \left\lfloor \tfrac{P}{B} \right\rfloor + n\left(\left\lceil \tfrac{L}{B} \right\rceil"
-        r" - \left\lfloor \tfrac{P}{B} \right\rfloor\right),\qquad"
-        r" \text{saved} = (n-1)\left\lfloor \tfrac{P}{B} \right\rfloor",
+        r"\begin{aligned}\text{blocks} &= \left\lfloor \tfrac{P}{B} \right\rfloor + n\left(\left\lceil \tfrac{L}{B}"
+        r" \right\rceil - \left\lfloor \tfrac{P}{B} \right\rfloor\right) \cr"
+        r" \text{saved} &= (n-1)\left\lfloor \tfrac{P}{B} \right\rfloor\end{aligned}",
         lambda: [(SAMPLES * ceiling(TOKENS / SIZE) - TOGETHER, (SAMPLES - 1) * SHARED)],
     ),
 )

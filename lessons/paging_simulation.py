@@ -2,11 +2,13 @@
 
 Knows nothing of pages or figures. The three contiguous ways are those of the vLLM paper's comparison (Kwon et al. 2023,
 §6.1: Orca with buddy allocation, reserving the maximum, the next power of two, or the true length); the fourth takes
-blocks as it needs them. Request lengths are drawn like ShareGPT's (mean 161 in, 338 out; ibid. figure 11).
+blocks as it needs them. Request lengths are drawn like ShareGPT's (mean 161 in, 338 out before they are cut to whole
+tokens and to 2,048 in all; ibid. figure 11).
 """
 
 import bisect
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -56,13 +58,20 @@ class Memory(Protocol):
 
 
 def draw_lengths(num_requests: int = NUM_REQUESTS, seed: int = 0) -> np.ndarray:
-    """(num_requests, 2) prompt and output lengths: log-normal with ShareGPT's means, cut to the longest sequence."""
+    """(num_requests, 2) prompt and output lengths: log-normal with ShareGPT's means, then cut, which lowers these."""
     generator = np.random.default_rng(seed)
     means = np.log([MEAN_PROMPT, MEAN_OUTPUT]) - SPREAD**2 / 2
     lengths = np.exp(generator.normal(means, SPREAD, (num_requests, 2))).astype(int)
     lengths = np.clip(lengths, 4, LONGEST - 4)
     lengths[:, 1] = np.minimum(lengths[:, 1], LONGEST - lengths[:, 0])
     return lengths
+
+
+@cache
+def mean_lengths(num_seeds: int = 21) -> tuple[float, float]:
+    """Mean prompt and output length over the first mixes, as cut: whole tokens, LONGEST in all."""
+    means = np.mean([draw_lengths(seed=seed).mean(axis=0) for seed in range(num_seeds)], axis=0)
+    return float(means[0]), float(means[1])
 
 
 def simulate(policy: str, lengths: np.ndarray, block_size: int = BLOCK_SIZE, num_steps: int = NUM_STEPS) -> Shares:

@@ -54,7 +54,7 @@ def acted(t: Words, operations: Sequence[pool.Operation], operation: pool.Operat
         remark = said(t("bench.done", free=bench.pool.num_free, used=bench.pool.num_used))
     else:
         wanted = wanted[:-1]
-        refused = f"{type(bench.refusal).__name__}: {frame.error(t, bench.refusal)}"
+        refused = t("bench.refusal", kind=type(bench.refusal).__name__, **bench.refusal.values)
         remark = said(f"{refused} {t('bench.refused', used=bench.pool.num_used)}", "wrong")
     names = bench.sequences
     chosen = operation[1] if operation[1] in names else names[-1] if names else None

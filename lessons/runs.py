@@ -12,52 +12,64 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from engine import Event, Request, RoundFinished, encode, load_trace
+from engine import EngineError, Event, Request, RoundFinished, encode, load_trace
 
 TRACE_FOLDER = Path(__file__).parent.parent / "assets" / "traces"
 RECORDED = "recorded-"
 MAX_RUNS = 200
-MAX_KEPT_EVENTS = 2_000_000
+MAX_KEPT_BYTES = 256 * 2**20  # of JSON lines; the events themselves take about as much again
 MODES = ("together", "race", "in_turn")
 
 
 class Run:
     """One run. `place` is its place in the queue (0: it is running or over); `ending` says how it ended.
 
-    ending: "" while it goes on, then "finished", "stopped", or the code of the error that ended it.
+    ending: "" while it goes on, then "finished", "stopped", or the code of the error that ended it, which is `problem`.
+    visitor: whose run it is, "" where that is not known.
     """
 
-    def __init__(self, requests: Sequence[Request] = (), mode: str = "together", forks: Sequence[tuple[str, int]] = ()):
+    def __init__(
+        self,
+        requests: Sequence[Request] = (),
+        mode: str = "together",
+        forks: Sequence[tuple[str, int]] = (),
+        visitor: str = "",
+    ):
         if mode not in MODES:
             raise ValueError(f"mode is {mode!r}; it must be one of {MODES}")
         self.id = secrets.token_urlsafe(16)
         self.requests = tuple(requests)
         self.mode = mode
         self.forks = tuple(forks)
+        self.visitor = visitor
         self.is_recorded = False
         self.events: list[Event] = []
+        self.num_bytes = 0  # of its JSON lines
         self.place = 0
         self.ending = ""
+        self.problem: EngineError | None = None
         self.readers: set[object] = set()  # whoever follows it; add and discard are atomic
         self.is_stopping = False
         self.ended = threading.Event()
         self._lines: list[str] = []
 
     def append(self, events: Iterable[Event]) -> None:
-        """Add events; only the thread that owns the run calls this."""
-        self.events.extend(events)
+        """Add events; only the thread that owns the run calls this. They become JSON here, once for all readers."""
+        news = list(events)
+        lines = [json.dumps(encode(event), separators=(",", ":")) for event in news]  # ASCII: any text can be sent
+        self.num_bytes += sum(map(len, lines))
+        self._lines += lines  # before the events: whoever sees an event finds its line
+        self.events += news
 
-    def end(self, ending: str) -> None:
+    def end(self, ending: str, problem: EngineError | None = None) -> None:
         """Close the run; nothing is appended afterwards."""
         self.place = 0
-        self.ending = ending
+        self.problem = problem
+        self.ending = ending  # last: whoever sees it sees the problem too
         self.ended.set()
 
     def lines(self, start: int, stop: int) -> list[str]:
-        """Events start…stop as JSON, encoded once for all readers."""
-        while len(self._lines) < stop:
-            event = encode(self.events[len(self._lines)])
-            self._lines.append(json.dumps(event, ensure_ascii=False, separators=(",", ":")))
+        """Events start…stop as JSON."""
         return self._lines[start:stop]
 
 
@@ -92,9 +104,9 @@ def recorded_run(name: str) -> Run | None:
 class Shelf:
     """The runs that can still be read: the newest ones, within two limits. Runs that go on are never dropped."""
 
-    def __init__(self, max_runs: int = MAX_RUNS, max_events: int = MAX_KEPT_EVENTS):
+    def __init__(self, max_runs: int = MAX_RUNS, max_bytes: int = MAX_KEPT_BYTES):
         self._max_runs = max_runs
-        self._max_events = max_events
+        self._max_bytes = max_bytes
         self._runs: OrderedDict[str, Run] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -102,11 +114,11 @@ class Shelf:
         """Keep a run and drop the oldest ended ones that no longer fit; returns its id."""
         with self._lock:
             self._runs[run.id] = run
-            num_events = sum(len(kept.events) for kept in self._runs.values())
+            num_bytes = sum(kept.num_bytes for kept in self._runs.values())
             for old in [kept for kept in self._runs.values() if kept.ending and kept is not run]:
-                if len(self._runs) <= self._max_runs and num_events <= self._max_events:
+                if len(self._runs) <= self._max_runs and num_bytes <= self._max_bytes:
                     break
-                num_events -= len(old.events)
+                num_bytes -= old.num_bytes
                 del self._runs[old.id]
         return run.id
 

@@ -9,29 +9,36 @@ import gzip
 import json
 import time
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from lessons import live
-from lessons.runs import Run
-from lessons.words import FRAME, language_of, load
+from lessons.controls import sentence
+from lessons.runs import RECORDED, Run
+from lessons.words import FRAME, LANGUAGES, language_of, load
 
 POLL_SECONDS = 0.025  # so batches are at least 20 ms apart
 PING_SECONDS = 15.0
 MAX_BATCH = 500  # events in one message
+MAX_ASIDE = 8  # further runs that one page may keep watched
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 def stream_response(request: HttpRequest, is_closing: Callable[[], bool]) -> Response:
-    """The stream of the run named in the path, or 404 with a sentence in the language of ?lang=."""
+    """The stream of the run named in the path, or 404 with a sentence in the language of ?lang=.
+
+    ?also= names further runs of the page, which wait to be read: while this stream lives they count as watched.
+    """
     run = live.find(request.path_params["run_id"])
     if run is None:
         return _unknown(request)
-    body = _compressed(messages(run, _start(request), is_closing), "gzip" in request.headers.get("accept-encoding", ""))
-    headers = HEADERS | ({"Content-Encoding": "gzip"} if "gzip" in request.headers.get("accept-encoding", "") else {})
-    return StreamingResponse(body, media_type="text/event-stream", headers=headers)
+    language = language_of(request.query_params.get("lang"))
+    events = messages(run, _start(request), is_closing, language, _aside(request))
+    is_zipped = "gzip" in request.headers.get("accept-encoding", "")
+    headers = HEADERS | ({"Content-Encoding": "gzip"} if is_zipped else {})
+    return StreamingResponse(_compressed(events, is_zipped), media_type="text/event-stream", headers=headers)
 
 
 def file_response(request: HttpRequest) -> Response:
@@ -44,10 +51,16 @@ def file_response(request: HttpRequest) -> Response:
     return Response(data, media_type="application/gzip", headers=headers)
 
 
-async def messages(run: Run, start: int, is_closing: Callable[[], bool]) -> AsyncIterator[str]:
-    """Server-sent events from event number `start`: about, place, batches (their id is the cursor after them), done."""
+async def messages(
+    run: Run, start: int, is_closing: Callable[[], bool], language: str = LANGUAGES[0], aside: Sequence[Run] = ()
+) -> AsyncIterator[str]:
+    """Server-sent events from event number `start`: about, place, batches (their id is the cursor after them), done.
+
+    The run and those put aside count as watched meanwhile.
+    """
     cursor, place, reader, last = min(start, len(run.events)), 0, object(), time.monotonic()
-    run.readers.add(reader)
+    for watched in (run, *aside):
+        watched.readers.add(reader)
     try:
         yield _message({"id": run.id, "mode": run.mode, "recorded": run.is_recorded}, "about")
         while not is_closing():
@@ -61,7 +74,7 @@ async def messages(run: Run, start: int, is_closing: Callable[[], bool]) -> Asyn
                 cursor, last = stop, time.monotonic()
                 await asyncio.sleep(0 if ending else POLL_SECONDS)
             elif ending:
-                yield _message({"ending": ending}, "done")
+                yield _message(_end(run, language), "done")
                 return
             else:
                 if time.monotonic() - last > PING_SECONDS:
@@ -69,7 +82,14 @@ async def messages(run: Run, start: int, is_closing: Callable[[], bool]) -> Asyn
                     yield ": ping\n\n"
                 await asyncio.sleep(POLL_SECONDS)
     finally:
-        run.readers.discard(reader)
+        for watched in (run, *aside):
+            watched.readers.discard(reader)
+
+
+def _end(run: Run, language: str) -> dict[str, object]:
+    """How the run ended, and where it failed the sentence that says why."""
+    why = {"message": sentence(load(FRAME, language), run.problem)} if run.problem else {}
+    return {"ending": run.ending} | why
 
 
 def _message(data: dict[str, object], name: str) -> str:
@@ -96,7 +116,14 @@ def _wholes(*texts: str | None) -> Iterator[int]:
             yield int(text)
 
 
+def _aside(request: HttpRequest) -> list[Run]:
+    """The live runs of ?also=, as far as they are known and go on."""
+    names = request.query_params.get("also", "").split(",")[:MAX_ASIDE]
+    found = [live.find(name) for name in names if not name.startswith(RECORDED)]
+    return [run for run in found if run and not run.ending]
+
+
 def _unknown(request: HttpRequest) -> Response:
     words = load(FRAME, language_of(request.query_params.get("lang")))
-    is_recorded = request.path_params["run_id"].startswith("recorded-")
+    is_recorded = request.path_params["run_id"].startswith(RECORDED)
     return PlainTextResponse(words("error.not_recorded" if is_recorded else "error.unknown_run"), 404, HEADERS)

@@ -3,18 +3,25 @@
 Knows nothing of threads and pages: it drives an engine and appends what happened to a run.
 """
 
+import math
+from collections.abc import Sequence
+
 from engine import Engine, EngineError, Event, Finished, Request, RoundFinished, Sampled, Submitted
 from lessons.runs import Run
 
+MAX_FORKS = 16
+
 
 class Turns:
-    """Drives the requests of one run, one engine step at a time."""
+    """Drives the requests of one run, one engine step at a time. longest_prompt: in tokens, for runs of readers."""
 
-    def __init__(self, engine: Engine, run: Run):
+    def __init__(self, engine: Engine, run: Run, longest_prompt: float = math.inf):
         self._engine = engine
         self._run = run
+        self._longest_prompt = longest_prompt
         self._clocks: dict[str, float] = {}  # seconds of its own that each active request has used
-        self._lengths: dict[str, int] = {}  # tokens of each active request, prompt and output
+        self._lengths: dict[str, int] = {}  # tokens of each request, prompt and output
+        self._ended: set[str] = set()
         self._forks = list(run.forks)
 
     def start(self) -> None:
@@ -29,7 +36,7 @@ class Turns:
             raise
 
     def step(self) -> bool:
-        """One step of whoever is next; False when the run is over."""
+        """One step of whoever is next; False when the run is over. Raises EngineError where the run cannot go on."""
         if self._run.is_stopping:
             self.abort()
             return False
@@ -37,6 +44,7 @@ class Turns:
         if not news:  # blocked on its own: let the engine see all of them, so that it can give one up
             news = self._engine.step()
         self._note(news)
+        self._check_prompts(news)
         self._fork()
         return bool(self._clocks)
 
@@ -59,27 +67,54 @@ class Turns:
             match event:
                 case Submitted():
                     self._clocks.setdefault(event.request_id, 0.0)
-                    self._lengths[event.request_id] = len(event.prompt_ids)
+                    self._lengths[event.request_id] = max(len(event.prompt_ids), event.fork_at)
                 case Sampled():
                     self._lengths[event.request_id] += 1
                 case RoundFinished() if event.request_id in self._clocks:
                     self._clocks[event.request_id] = event.request_clock
                 case Finished():
                     self._clocks.pop(event.request_id, None)
+                    self._ended.add(event.request_id)
+
+    def _check_prompts(self, news: list[Event]) -> None:
+        for event in news:
+            if isinstance(event, Submitted) and len(event.prompt_ids) > self._longest_prompt:
+                raise over_limit(self._longest_prompt)
 
     def _fork(self) -> None:
+        """Fork whoever is long enough by now. A fork waits for its parent to be born: that may be a fork as well."""
         for request_id, at in list(self._forks):
-            if request_id not in self._clocks:  # it ended before it was that long: there is nothing left to share
+            if request_id in self._ended:  # it never was that long: there is nothing left to share
                 self._forks.remove((request_id, at))
-            elif self._lengths.get(request_id, 0) >= at:
-                self._forks.remove((request_id, at))
-                child = self._engine.fork(request_id, at)
-                self._clocks.setdefault(child, 0.0)
+            elif request_id in self._lengths and self._lengths[request_id] >= at:
+                self._try_to_fork(request_id, at)
+
+    def _try_to_fork(self, request_id: str, at: int) -> None:
+        try:
+            child = self._engine.fork(request_id, at)
+        except EngineError as refusal:
+            if refusal.code == "not_running":  # its prompt is still being computed: after another step, then
+                return
+            raise
+        self._forks.remove((request_id, at))
+        self._clocks.setdefault(child, 0.0)
 
 
-def check(requests: tuple[Request, ...], mode: str) -> None:
-    """Refuse what cannot take turns: EngineError("bad_parameter") for parallel samples outside "together"."""
+def check(requests: Sequence[Request], mode: str, forks: Sequence[tuple[str, int]]) -> None:
+    """Refuse what cannot be run: EngineError("bad_parameter" or "too_many_forks"), before anything has changed."""
     for request in requests:
         if mode != "together" and request.n != 1:
             sentence = f"n is {request.n}; requests that take turns have one sample each"
             raise EngineError("bad_parameter", sentence, name="n", value=request.n)
+    if len(forks) > MAX_FORKS:
+        sentence = f"{len(forks)} forks; a run has at most {MAX_FORKS}"
+        raise EngineError("too_many_forks", sentence, value=len(forks), largest=MAX_FORKS)
+    for request_id, at in forks:
+        if not isinstance(request_id, str) or not isinstance(at, int):
+            sentence = f"a fork is {(request_id, at)!r:.80}; it must be a request's id and a number of tokens"
+            raise EngineError("bad_parameter", sentence, name="forks", value=at)
+
+
+def over_limit(largest: float) -> EngineError:
+    """The refusal of a prompt that is longer than a run of a reader may have."""
+    return EngineError("prompt_over_limit", f"the prompt has more than {largest} tokens", largest=largest)

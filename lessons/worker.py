@@ -1,16 +1,15 @@
-"""The one thread that owns the engine: messages in, events out.
+"""The one thread that owns the engine: runs in, events out.
 
 Knows nothing of pages and sockets. Runs take the engine one at a time, in the order they came; between two steps of
-one it answers messages: stop, and small questions (`ask`).
+one it sees whether it was stopped, and whether anybody still watches.
 """
 
+import dataclasses
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine import Engine, EngineError
 from lessons.runs import Run
@@ -20,21 +19,27 @@ log = logging.getLogger(__name__)
 
 UNREAD_SECONDS = 20.0  # a run that nobody watches makes room for those who wait
 MAX_WAITING = 100
+MAX_WAITING_EACH = 3  # of one visitor
+MAX_PROMPT_TOKENS = 2048
 Progress = Callable[[float, str], None]
 
 
 class NotReady(EngineError):
-    """There is no engine to run on: `code` is "no_model", "loading", "failed" or "busy"."""
+    """The run cannot be had now: `code` is "no_model", "loading", "failed", "busy" or "too_many_yours"."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """What the worker is doing. state: "no_model", "loading", "ready" or "failed"; fraction and code tell how far."""
+    """What the worker is doing. state: "no_model", "loading", "ready" or "failed"; fraction and code tell how far.
+
+    code, message and values are those of the error where it failed.
+    """
 
     state: str
     fraction: float = 0.0
     code: str = ""
     message: str = ""
+    values: dict[str, object] = field(default_factory=dict)
     running: str = ""
     waiting: int = 0
 
@@ -45,10 +50,9 @@ class Worker:
     def __init__(self, make: Callable[[Progress], Engine] | None):
         self._make = make
         self._state = Status("loading" if make else "no_model")
-        self._inbox: queue.SimpleQueue = queue.SimpleQueue()
+        self._queue = threading.Condition()  # held whenever one of the next three is read or changed
         self._waiting: list[Run] = []
         self._current: Run | None = None
-        self._lock = threading.Lock()
         self._is_closing = False
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
         if make:
@@ -58,48 +62,47 @@ class Worker:
 
     def status(self) -> Status:
         """What is going on, at once."""
-        with self._lock:
-            s, current = self._state, self._current
-            running = current.id if current else ""
-            return Status(s.state, s.fraction, s.code, s.message, running, len(self._waiting))
+        with self._queue:
+            running = self._current.id if self._current else ""
+            return dataclasses.replace(self._state, running=running, waiting=len(self._waiting))
 
     def submit(self, run: Run) -> None:
         """Queue a run; NotReady where there is no engine, or too many wait."""
-        self._check_ready()
-        with self._lock:
-            if len(self._waiting) >= MAX_WAITING:
-                raise NotReady("busy", f"{MAX_WAITING} runs are waiting; try again later", waiting=MAX_WAITING)
+        with self._queue:
+            self._check_room(run)
             self._waiting.append(run)
             self._number()
-        self._inbox.put(None)
+            self._queue.notify()
 
     def stop(self, run: Run) -> None:
-        """End a run within one step, or take it out of the queue. Harmless on a run that is over."""
-        run.is_stopping = True
-        self._inbox.put(None)
-
-    def ask(self, function: Callable[[Engine], object], seconds: float) -> object:
-        """The result of function(engine), computed between two steps; TimeoutError after that many seconds."""
-        self._check_ready()
-        future: Future = Future()
-        self._inbox.put((function, future))
-        try:
-            return future.result(timeout=seconds)
-        except TimeoutError:
-            future.cancel()
-            raise
+        """End a run within one step, one that waits at once. Harmless on a run that is over."""
+        with self._queue:
+            run.is_stopping = True
+            if run in self._waiting:
+                self._waiting.remove(run)
+                self._number()
+                run.end("stopped")
 
     def close(self) -> None:
-        """End the thread after the current step and stop runs in hand; a model still loading is not waited for."""
-        self._is_closing = True
-        self._inbox.put(None)
+        """End the thread after the current step, and all runs; a model still loading is not waited for."""
+        with self._queue:
+            self._is_closing = True
+            for run in self._waiting:
+                run.end("stopped")
+            self._waiting.clear()
+            self._queue.notify()
         if self._state.state == "ready":
             self._thread.join(timeout=5)
 
-    def _check_ready(self) -> None:
+    def _check_room(self, run: Run) -> None:
         state = self._state
         if state.state != "ready" or self._is_closing:
             raise NotReady(state.state, f"the engine is not ready: {state.state} {state.message}".strip())
+        if len(self._waiting) >= MAX_WAITING:
+            raise NotReady("busy", f"{MAX_WAITING} runs are waiting; try again later", waiting=MAX_WAITING)
+        num_own = sum(other.visitor == run.visitor for other in self._waiting) if run.visitor else 0
+        if num_own >= MAX_WAITING_EACH:
+            raise NotReady("too_many_yours", f"{num_own} runs of this visitor are waiting", waiting=num_own)
 
     def _number(self) -> None:
         for place, run in enumerate(self._waiting, start=1):
@@ -112,63 +115,47 @@ class Worker:
             engine = self._make(self._report_progress)
         except Exception as problem:  # whatever it was, the pages stay open on recorded runs and say so
             log.warning("no model: %s", problem)
-            self._state = Status("failed", code=getattr(problem, "code", "other"), message=str(problem))
+            code, values = getattr(problem, "code", "other"), getattr(problem, "values", {})
+            self._state = Status("failed", code=code, message=str(problem), values=values)
             return
         self._state = Status("ready", 1.0)
-        while not self._is_closing:
-            self._answer(engine, wait=not self._waiting)
-            run = self._take()
-            if run:
-                self._do(engine, run)
+        while run := self._take():
+            self._do(engine, run)
 
     def _report_progress(self, fraction: float, code: str = "") -> None:
         self._state = Status("loading", fraction, code)
 
-    def _answer(self, engine: Engine, wait: bool = False) -> None:
-        """Answer the questions that have arrived; with `wait`, sleep until something arrives."""
-        while wait or not self._inbox.empty():
-            message = self._inbox.get()
-            wait = False
-            if message is None:
-                continue
-            function, future = message
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(function(engine))
-                except Exception as problem:  # it belongs to whoever asked
-                    future.set_exception(problem)
-
     def _take(self) -> Run | None:
-        with self._lock:
-            for run in [run for run in self._waiting if run.is_stopping]:
-                self._waiting.remove(run)
-                run.end("stopped")
-            self._current = self._waiting.pop(0) if self._waiting else None
+        """The next run, as soon as there is one; None when the worker closes."""
+        with self._queue:
+            self._queue.wait_for(lambda: self._waiting or self._is_closing)
+            self._current = None if self._is_closing else self._waiting.pop(0)
             self._number()
             return self._current
 
     def _do(self, engine: Engine, run: Run) -> None:
-        turns = Turns(engine, run)
+        turns = Turns(engine, run, MAX_PROMPT_TOKENS)
+        problem = None
         try:
-            ending = self._drive(engine, turns, run)
-        except Exception as problem:  # this run ends; the thread, the pages and the next run go on
-            if not isinstance(problem, EngineError):
-                log.exception("a run failed")
-            ending = problem.code if isinstance(problem, EngineError) else "engine_failed"
+            ending = self._drive(turns, run)
+        except Exception as caught:  # this run ends; the thread, the pages and the next run go on
+            problem = _told(caught)
+            ending = problem.code
             self._clear(turns)
-        with self._lock:
+        with self._queue:
             self._current = None
             self._number()
-        run.end(ending)
+        run.end(ending, problem)
 
-    def _drive(self, engine: Engine, turns: Turns, run: Run) -> str:
+    def _drive(self, turns: Turns, run: Run) -> str:
         turns.start()
         last_read = time.monotonic()
         while turns.step():
-            self._answer(engine)
             last_read = time.monotonic() if run.readers else last_read
-            if self._is_closing or (self._waiting and time.monotonic() - last_read > UNREAD_SECONDS):
+            if self._is_closing:
                 run.is_stopping = True
+            elif self._waiting and time.monotonic() - last_read > UNREAD_SECONDS:
+                raise EngineError("unwatched", "nobody watched this run any more, and others were waiting")
         return "stopped" if run.is_stopping else "finished"
 
     def _clear(self, turns: Turns) -> None:
@@ -176,3 +163,11 @@ class Worker:
             turns.abort()
         except Exception:  # the engine is as broken as it was before
             log.exception("a failed run could not be cleared away")
+
+
+def _told(caught: Exception) -> EngineError:
+    """The error that a reader is told of; a fault of ours is for the log."""
+    if isinstance(caught, EngineError):
+        return caught
+    log.error("a run failed", exc_info=caught)
+    return EngineError("engine_failed", f"{type(caught).__name__}: {caught}")

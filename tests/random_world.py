@@ -128,7 +128,6 @@ class World:
 
     def step(self, only: str | None = None) -> None:
         """One step, its events folded, and everything compared."""
-        num_running = len(self.engine._scheduler.running)
         for event in self.engine.step(only):
             apply(self.state, event)
             if isinstance(event, Drafted):
@@ -140,7 +139,7 @@ class World:
                 assert event.p > 0
             elif isinstance(event, Finished):
                 self.check_text(event)
-                assert event.finish_reason != "error" or num_running > 1  # alone, whatever was let in fits
+                assert event.finish_reason != "error"  # whatever was let in fits, if need be alone
         self.num_steps += 1
         self.check_fold()
         self.check_sequences()
@@ -206,7 +205,6 @@ class World:
         assert is_stopped == (end.finish_reason == "stop")
         assert len(token_ids) <= seen.submitted.max_new_tokens <= params.max_new_tokens
         assert end.finish_reason != "length" or len(token_ids) == seen.submitted.max_new_tokens
-        assert end.finish_reason != "error" or end.message == "out_of_blocks"
         is_fork = "/" in end.request_id
         is_cut_tree = seen.request.drafter == "tree" and params.temperature > 0 and params.rule == "exact"
         if not is_fork and not is_cut_tree and self.dice.random() < 0.4:

@@ -41,6 +41,14 @@ MOUNT = """async ({events, names, words, language, options, mode}) => {
   }
   await settled();
 }"""
+SHOW = """async ([name, words]) => {
+  const module = await import(`${location.origin}/stages/${name}.js`);
+  const element = document.createElement("div");
+  element.id = name;
+  document.querySelector("main").append(element);
+  module.mount(element, { words, options: {}, player, language: "en", trigger() {} });
+  await settled();
+}"""
 SETTLED = "window.settled = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));"
 
 
@@ -60,6 +68,7 @@ def mounted(
     language: str = "en",
     options: dict[str, dict] | None = None,
     lesson: str = "live_lab",
+    mode: str = "race",
 ) -> Page:
     """The page with these stages on one player, which shows the events as a finished recorded race."""
     page.route("**/*", _serve)
@@ -72,7 +81,7 @@ def mounted(
             "words": load(lesson, language).group("stage."),
             "language": language,
             "options": options or {},
-            "mode": "race",
+            "mode": mode,
         },
     )
     return page
@@ -81,3 +90,8 @@ def mounted(
 def seek(page: Page, cursor: int) -> None:
     """Put the cursor after so many events and wait until it is drawn."""
     page.evaluate("async (cursor) => { player.seek(cursor); await settled(); }", cursor)
+
+
+def shown(page: Page, name: str, lesson: str = "live_lab") -> None:
+    """One more stage on the page, on the same player as it is now."""
+    page.evaluate(SHOW, [name, load(lesson, "en").group("stage.")])

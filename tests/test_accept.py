@@ -421,3 +421,15 @@ def test_typical_acceptance_takes_the_longest_branch_and_then_the_first():
     assert verdict.tokens == (1, 3, 0, 1)
     accepted = [trial.node for trial in verdict.trials if trial.is_accepted]
     assert accepted == [1, 3, 4]
+
+
+@pytest.mark.parametrize("where", ["p", "q", "u"])
+def test_a_draft_is_never_judged_by_nan(where):
+    p, q, u = torch.full((2, 2), 0.5), torch.full((1, 2), 0.5), [0.5]
+    if where == "u":
+        u = [float("nan")]
+    else:
+        {"p": p, "q": q}[where][0, 0] = float("nan")
+    with pytest.raises(EngineError) as caught:
+        accept_chain(p, q, [0], u, lambda accepted: 0.5)
+    assert caught.value.code == "bad_logits"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine import Inspected
-from lessons import acceptance, acceptance_figures, acceptance_laws, acceptance_model, live
+from lessons import acceptance, acceptance_controls, acceptance_figures, acceptance_laws, acceptance_model, asking, live
 from lessons.acceptance_laws import ALL_RULES, WRONG_RULES, lumped, outcome, processed, setting_of
 from lessons.derivations import DERIVATIONS
 from lessons.typed_laws import BadLaw, parse_law, parse_pair, write_law
@@ -64,11 +64,63 @@ def test_a_written_law_reads_back_as_itself():
 
 
 def test_a_dragged_law_is_written_down_and_nonsense_from_the_wire_changes_nothing():
-    assert acceptance._dragged(SimpleNamespace(p=list(P), q=list(Q))) == ("0.5, 0.3, 0.2", "0.2, 0.3, 0.5")
+    assert acceptance_controls.dragged(SimpleNamespace(p=list(P), q=list(Q))) == ("0.5, 0.3, 0.2", "0.2, 0.3, 0.5")
     for p in (None, [], ["x", 1], [float("nan"), 1], [-1, 2], [[1], [2]], "11", {"a": 1}):
-        texts = acceptance._dragged(SimpleNamespace(p=p, q=[0.5, 0.5]))
+        texts = acceptance_controls.dragged(SimpleNamespace(p=p, q=[0.5, 0.5]))
         assert not any(isinstance(text, str) and "nan" in text for text in texts)
-    assert not isinstance(acceptance._dragged(SimpleNamespace())[0], str)
+    assert not isinstance(acceptance_controls.dragged(SimpleNamespace())[0], str)
+
+
+def said_of(found: list) -> tuple:
+    """What `read` says is wrong with p and with q, and the example that it calls the laws."""
+    _, p, q, example, _ = found
+    return p, q, example["value"] if isinstance(example, dict) else example.value
+
+
+WRONG_TEXTS = {("x 1", "1 1"): "p", ("1 1", "x 1"): "q", ("1 1", "1 1 1"): "q", ("", "1 1"): "p", (None, "1 1"): "p"}
+
+
+@pytest.mark.parametrize("texts", WRONG_TEXTS)
+def test_what_is_wrong_is_said_of_the_law_that_it_is_wrong_with(texts):
+    t = load("acceptance", "en")
+    _, p, q, _, _ = acceptance_controls.read(t, *texts, 1, 1, (), 0)
+    assert ("role='alert'" in p, "role='alert'" in q) == (WRONG_TEXTS[texts] == "p", WRONG_TEXTS[texts] == "q")
+    assert acceptance_controls.read(t, "1 1", "1 1", 1, 1, (), 0)[1:3] == ["", ""]
+
+
+def test_the_example_is_named_after_the_laws_and_markup_in_them_is_text():
+    t = load("acceptance", "en")
+    for texts, names, example in [
+        (acceptance.EXAMPLES["reversed"], (), "reversed"),
+        (("0.1, 0.9", "0.5, 0.5"), (), "own"),
+        (("0.1, 0.9", "0.5, 0.5"), ("x", "y"), "model"),
+    ]:
+        assert said_of(acceptance_controls.read(t, *texts, 1, 1, names, 0))[2] == example
+        extra = "" if example in acceptance.EXAMPLES else example
+        assert example in [name for _, name in acceptance_controls.choices(t, extra)]
+    assert "<img" not in acceptance_controls.read(t, "<img> 1", "1 1", 1, 1, (), 0)[1]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(
+    ("prompt", "code"), [("", "empty_prompt"), ("  \n", "empty_prompt"), (None, "empty_prompt"), (3, "bad_prompt")]
+)
+def test_what_is_no_prompt_is_refused_before_anything_runs(language, prompt, code, monkeypatch):
+    toasts = []
+    monkeypatch.setattr(asking, "warn", lambda t, sentence: toasts.append(sentence))
+    monkeypatch.setattr(live, "run", lambda *given: pytest.fail("it ran"))
+    t = load("acceptance", language)
+    _, said = acceptance_model.started(t, prompt, 1.0)
+    assert toasts == [t.frame(f"error.{code}")]
+    assert toasts[0] in said
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_words_speak_of_distributions_and_random_numbers(language):
+    t = load("acceptance", language)
+    wrong = {"en": r"\blaws?\b|\bcoins?\b", "zh": r"硬币|\b[Tt]emperature\b|\bseed\b"}[language]
+    for key, text in t.pieces.items():
+        assert not re.search(wrong, re.sub(r"\{\{[^}]*\}\}", "", text)), key
 
 
 # ---- what the rules make of it ------------------------------------------------------------------------------------
@@ -186,9 +238,9 @@ def test_the_recorded_run_has_tokens_with_a_drafts_law():
 def test_the_page_is_built_in_both_languages_and_stays_small(language):
     with gr.Blocks() as page:
         acceptance.build(load("acceptance", language))
-    layout = (gr.Row, gr.Accordion, gr.Group, gr.Blocks)
+    layout = (gr.Row, gr.Column, gr.Accordion, gr.Group, gr.Blocks)
     components = [block for block in page.blocks.values() if not isinstance(block, layout)]
-    assert len(components) <= 66  # of which Gradio's own forms are a few
+    assert len(components) <= 75  # of which Gradio's own forms are a few
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

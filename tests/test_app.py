@@ -12,15 +12,17 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import gradio as gr
 import pytest
 from fake_engine import FakeEngine
 from sample_app import sample_book, wait_for
 from starlette.testclient import TestClient
 
 import app
-from engine import Request, SamplingParams
-from lessons import live, stream
+from engine import EngineError, Request, SamplingParams
+from lessons import controls, live, stream
 from lessons.page import ASSETS, version
+from lessons.words import FRAME, load
 
 ROOT = Path(app.__file__).parent
 
@@ -140,7 +142,8 @@ def test_static_files_are_compressed_and_kept_by_browsers(client: TestClient) ->
 
 
 @pytest.mark.parametrize("path", ["/site/x/../app.py", "/site/x/%2e%2e/app.py", "/site/x/traces/sample.jsonl.gz",
-                                  "/site/x/", "/site/x//etc/passwd", "/gradio_api/file=/etc/passwd"])  # fmt: skip
+                                  "/site/x/", "/site/x//etc/passwd", "/gradio_api/file=/etc/passwd",
+                                  "/site/x/%00.css", f"/site/x/{'a' * 5000}.css"])  # fmt: skip
 def test_nothing_but_our_assets_is_served(client: TestClient, path: str) -> None:
     assert client.get(path).status_code in (403, 404)
 
@@ -175,6 +178,24 @@ def test_large_uploads_are_refused(client: TestClient) -> None:
     assert client.post("/gradio_api/upload", files=files).status_code == 413
 
 
+def test_opened_files_are_deleted_in_the_end(tmp_path: Path) -> None:
+    with sample_book(tmp_path) as application, TestClient(application, base_url="http://127.0.0.1") as opened:
+        path = Path(opened.post("/gradio_api/upload", files={"files": ("run.gz", b"x")}).json()[0])
+        assert path.exists()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("data", [None, 5, "run", ["run"], {}, {"run": 5}, {"run": None}, {"run": "no such run"}])
+def test_whatever_a_browser_sends_stop_is_harmless(data: object) -> None:
+    controls._stop(gr.EventData(None, data))
+
+
+def test_an_error_is_safe_in_markdown_and_plain_elsewhere() -> None:
+    words, problem = load(FRAME, "zh"), EngineError("bad_parameter", "…", name="draft_length", value=99)
+    assert "draft_length" in controls.sentence(words, problem)
+    assert "draft&#95;length" in controls.error(words, problem)
+
+
 def test_health_and_status_say_what_the_engine_does(client: TestClient) -> None:
     assert client.get("/healthz").json() == {"status": "ok", "engine": "no_model"}
     assert client.get("/status?lang=zh-CN").json()["state"] == "no_model"
@@ -189,6 +210,15 @@ def test_a_failed_model_is_explained_in_the_readers_language(client: TestClient)
     english, chinese = (client.get(f"/status?lang={language}").json()["reason"] for language in ("en", "zh-CN"))
     assert english
     assert re.search(r"[\u4e00-\u9fff]", chinese)
+
+
+def test_the_reason_of_a_failed_model_names_what_it_is_about(client: TestClient) -> None:
+    def make(progress: object) -> FakeEngine:
+        raise EngineError("no_device", "there is none", device="cuda:7")
+
+    live.start_with(make)
+    wait_for(lambda: live.status().state == "failed")
+    assert "cuda:7" in client.get("/status").json()["reason"]
     live.start_with(None)
 
 
@@ -250,9 +280,9 @@ def test_a_run_can_be_downloaded_and_opened_again(client: TestClient, tmp_path: 
     assert live.events(live.open_file(path)) == live.events("recorded-sample")
 
 
-async def collect(run: object, start: int = 0, until: int = 10**9) -> str:
+async def collect(run: object, start: int = 0, until: int = 10**9, language: str = "en") -> str:
     """What a reader gets, up to so many messages."""
-    text, messages = "", stream.messages(run, start, lambda: False)
+    text, messages = "", stream.messages(run, start, lambda: False, language)
     async for message in messages:
         text += message
         until -= 1
@@ -280,6 +310,39 @@ def test_a_live_run_reaches_late_and_early_readers_alike_and_waits_for_none() ->
     assert parsed(gone)[-1][0] != "done"
     assert not run.readers
     live.start_with(None)
+
+
+def test_a_run_that_failed_says_why_in_the_readers_language() -> None:
+    run = live.Run()
+    run.end("never_fits", EngineError("never_fits", "too much", tokens=987, slots=654))
+    ends = [parsed(asyncio.run(collect(run, language=language)))[-1] for language in ("en", "zh")]
+    for name, _, data in ends:
+        assert (name, data["ending"]) == ("done", "never_fits")
+        assert all(value in data["message"] for value in ("987", "654"))
+    assert re.search(r"[\u4e00-\u9fff]", ends[1][2]["message"])
+    assert not re.search(r"[\u4e00-\u9fff]", ends[0][2]["message"])
+
+
+def test_the_language_of_the_address_is_that_of_the_sentence(client: TestClient) -> None:
+    live.start_with(lambda progress: FakeEngine())
+    wait_for(lambda: live.status().state == "ready")
+    run_id = live.run([Request("", id="one")])
+    answer = client.get(f"/stream/{run_id}?lang=zh-CN&also=nothing,recorded-sample,{run_id}")
+    assert parsed(answer.text)[-1][2] == {"ending": "empty_prompt", "message": "提示词为空，请至少输入一个字符。"}
+    live.start_with(None)
+
+
+def test_a_run_put_aside_counts_as_watched_while_the_stream_lives() -> None:
+    run, aside = live.Run(), live.Run()
+
+    async def read() -> list[int]:
+        messages = stream.messages(run, 0, lambda: False, "en", [aside])
+        await anext(messages)
+        meanwhile = len(aside.readers)
+        await messages.aclose()
+        return [meanwhile, len(aside.readers), len(run.readers)]
+
+    assert asyncio.run(read()) == [1, 0, 0]
 
 
 def test_a_silent_stream_pings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,9 +424,10 @@ def test_the_app_is_up_soon_and_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
-    line = process.stdout.readline()
-    address = re.search(r"http://[\d.]+:\d+", line)
-    assert address, process.stderr.read() if process.poll() is not None else line
+    lines = [process.stdout.readline(), process.stdout.readline()]
+    assert lines[0].startswith("Starting")
+    address = re.search(r"http://[\d.]+:\d+", lines[1])
+    assert address, process.stderr.read() if process.poll() is not None else lines
     script = f"from urllib.request import urlopen; urlopen('{address[0]}/gradio_api/heartbeat/x').read()"
     reader = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)  # an open page
     time.sleep(2)

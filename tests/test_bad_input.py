@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import errno
+import time
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ ELSEWHERE = [
     "test_tokenizer::test_special_tokens_typed_by_hand_are_plain_text",
     "test_chat_template::test_a_special_token_typed_into_a_message_cannot_end_the_turn",
     "test_live::test_runs_wait_for_each_other_and_know_their_place",
-    "test_live::test_a_file_cut_short_is_refused",
+    "test_opened::test_a_file_cut_short_is_refused",
 ]
 
 
@@ -120,7 +121,7 @@ def test_other_sampling_parameters_are_refused_by_name_too(field, value):
        for value in (0, -1, 1.5, "4", None, True)),
      ("threads", -1), ("threads", "x"), ("dtype", "float64"), ("dtype", []), ("cache_dtype", "int8"), ("watch", 5),
      ("watch", None), ("watch", ["laws"]), ("model", None), ("drafter", 5), ("draft_model", 1.5), ("device", "junk"),
-     ("device", "cuda:"), ("device", 0)],
+     ("device", "cuda:"), ("device", 0), ("prefix_caching", "no")],
 )  # fmt: skip
 def test_a_configuration_of_wrong_types_is_refused_by_name(field, value):
     with pytest.raises(EngineError, match=field) as caught:
@@ -286,6 +287,20 @@ def test_a_request_may_be_aborted_from_within_its_own_run_and_its_run_ends(engin
     assert engine.stats()["blocks_used"] == 0
 
 
+def test_a_cache_too_large_for_any_memory_is_refused_with_its_size():
+    with pytest.raises(EngineError, match="num_blocks is 10000000000000: a cache of") as caught:
+        toy_engine(num_blocks=10**13)
+    assert caught.value.code == "bad_config"
+
+
+def test_what_is_no_request_is_refused(engine):
+    for junk in ("x", None, [1, 2]):
+        assert refusal(engine, junk).code == "bad_request"
+    for junk in ("ab", Request([1])):
+        with pytest.raises(EngineError):
+            list(engine.run(junk))
+
+
 def test_a_device_that_is_not_there_is_refused_with_its_name():
     with pytest.raises(EngineError, match="cuda:99") as caught:
         toy_engine(device="cuda:99")
@@ -295,17 +310,17 @@ def test_a_device_that_is_not_there_is_refused_with_its_name():
 def test_abort_ends_all_samples_and_forks_of_a_request_or_one_of_them(engine):
     request = Request(PROMPT, SamplingParams(max_new_tokens=30, ignore_eos=True), n=3)
     engine.add(request)
-    while not engine.stats()["running"] == 3:
+    while engine.stats()["running"] != 3:
         engine.step()
     engine.step()
     fork = engine.fork(request.id, len(PROMPT) + 1)
-    assert engine.abort(f"{request.id}.1") and not engine.abort(f"{request.id}.1")
+    assert [engine.abort(f"{request.id}.1") for _ in range(2)] == [True, False]
     ends = {event.request_id: event.finish_reason for event in engine.step() if isinstance(event, Finished)}
     assert ends == {f"{request.id}.1": "abort"}
-    assert engine.abort(request.id) and not engine.abort(request.id)
+    assert [engine.abort(request.id) for _ in range(2)] == [True, False]
     ends = {event.request_id: event.finish_reason for event in engine.step() if isinstance(event, Finished)}
     assert ends == dict.fromkeys((request.id, f"{request.id}.2", fork), "abort")
-    assert engine.is_idle and engine.stats()["blocks_used"] == 0
+    assert (engine.is_idle, engine.stats()["blocks_used"]) == (True, 0)
     assert not any(engine.abort(junk) for junk in ([1], None, 5, ""))
 
 
@@ -360,15 +375,16 @@ def test_a_fault_in_the_middle_of_a_step_loses_no_blocks_and_the_others_run_on()
 
 
 def test_a_fork_that_is_refused_ends_its_run_and_not_the_engine():
-    live.start_with(lambda progress: toy_engine())
+    own = toy_engine()
+    live.start_with(lambda progress: own)
     try:
         while live.status().state == "loading":
-            pass
+            time.sleep(0.01)
         for at in (2, 1000, 2):
             run = live.find(live.run([Request(PROMPT, SamplingParams(9), n=2, id="a")], forks=[("a", at)]))
             assert run.ended.wait(20)
             assert run.ending == ("finished" if at == 1000 else "bad_fork")
-            assert live.ask(lambda engine: (engine.is_idle, engine.stats()["blocks_used"])) == (True, 0)
+            assert (own.is_idle, own.stats()["blocks_used"]) == (True, 0)
     finally:
         live.start_with(None)
 

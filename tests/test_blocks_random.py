@@ -1,17 +1,14 @@
-"""The block pool against a naive twin over 100,000 random operations, and how fast it is."""
+"""The block pool against a naive twin over 100,000 random operations of each of two kinds."""
 
 import random
-import time
 
 import pytest
-from block_world import KEYS, TEXTS, World, commit_all, random_act
+from block_world import KEYS, TEXTS, World, random_act
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from engine.bench.__main__ import main as bench
-from engine.bench.blocks import appends_per_second
-from engine.blocks import BlockPool
 
 
 @pytest.mark.parametrize(
@@ -101,41 +98,13 @@ class PoolMachine(RuleBasedStateMachine):
 
 
 PoolMachine.TestCase.settings = settings(
-    max_examples=100,
-    stateful_step_count=40,
+    max_examples=1_000,
+    stateful_step_count=100,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
 test_no_short_story_makes_the_pool_disagree_with_its_twin = PoolMachine.TestCase
-
-
-# ---- speed ------------------------------------------------------------------------------------------------------
-
-
-def test_append_does_300_000_calls_a_second_in_small_and_large_pools():
-    def best(num_blocks):
-        return max(appends_per_second(num_blocks, 100_000) for _ in range(2))
-
-    small, large = best(1_000), best(100_000)
-    assert small >= 300_000
-    assert large >= 300_000
-    assert large >= small / 2  # flat
-
-
-def test_eviction_takes_the_same_time_from_a_small_and_a_large_cache():
-    def seconds_per_eviction(num_blocks, num_evictions=2_000):
-        pool = BlockPool(num_blocks, 1)
-        pool.allocate("old", num_blocks)
-        commit_all(pool, "old", range(num_blocks))
-        pool.free("old")
-        begin = time.process_time()
-        pool.allocate("new", num_evictions)
-        return (time.process_time() - begin) / num_evictions
-
-    small = min(seconds_per_eviction(2_000) for _ in range(3))
-    large = min(seconds_per_eviction(40_000) for _ in range(3))
-    assert large < 5 * small
 
 
 def test_the_benchmark_is_found_by_name_and_an_unknown_name_gets_a_sentence(capsys, monkeypatch):

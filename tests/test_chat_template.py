@@ -6,7 +6,7 @@ import pytest
 import transformers
 from tiny_tokenizers import CHAT_TEMPLATE, CONFIG, byte_level, save_byte_level, sentencepiece
 
-from engine.chat_template import ChatTemplate
+from engine.chat_template import ChatTemplate, read_chat_template
 from engine.errors import EngineError
 from engine.tokenizer import Tokenizer
 
@@ -61,6 +61,12 @@ def test_a_template_that_does_not_parse_is_refused_with_a_sentence():
     with pytest.raises(EngineError, match="does not parse") as caught:
         ChatTemplate("{% for %}", {})
     assert caught.value.code == "bad_chat_template"
+
+
+def test_a_template_file_that_is_no_text_is_refused_by_name(tmp_path):
+    (tmp_path / "chat_template.jinja").write_bytes(b"\xff\xfe")
+    with pytest.raises(EngineError, match="chat_template.jinja"):
+        read_chat_template(tmp_path)
 
 
 def test_templates_may_mark_what_the_assistant_says_and_write_json():

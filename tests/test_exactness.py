@@ -18,7 +18,7 @@ from tests.toys import VOCAB_SIZE, exact_law, toy_engine
 
 NUM_RUNS = 5_000
 PROMPT = [1, 2, 3, 1, 2]
-DRAFTERS = ["none", "ngram", "layer_skip", "early_exit:3", "random", "tree"]
+DRAFTERS = ["none", "ngram", "layer_skip", "early_exit:3", "small", "random", "tree"]
 SAMPLERS = {
     "plain": {"temperature": 1.0},
     "cold and narrow": {"temperature": 0.7, "top_p": 0.8, "top_k": 6},
@@ -89,7 +89,7 @@ def count_pairs(workers: ProcessPoolExecutor, drafter: str, settings: dict) -> n
 CASES = [
     (drafter, sampler)
     for drafter, sampler in itertools.product(DRAFTERS, SAMPLERS)
-    if "draft" not in sampler or drafter == "layer_skip"  # the others draw from no softmax, or are its special case
+    if "draft" not in sampler or drafter in ("layer_skip", "early_exit:3", "small")  # the others draw from no softmax
 ]
 
 

@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from kernels import build, paged_attention, prompt_attention
+from kernels.paged_attention import Seen
+from kernels.prompt_attention import Place
 
 needs_compiler = pytest.mark.skipif(build.library() is None, reason="no C compiler")
 SHAPES = [(1, 1, 64), (2, 1, 8), (9, 3, 64), (4, 4, 80), (8, 2, 128), (40, 1, 16), (3, 1, 5), (2, 2, 256)]
@@ -44,7 +46,7 @@ class World:
         prefix = torch.tensor(prefixes, dtype=torch.int32)
         sequence = torch.zeros_like(prefix)
         where = (self.table[None], self.block_size, sequence, prefix, extra.view(len(prefixes), width))
-        return paged_attention.run(queries, self.keys, self.values, *where, window)
+        return paged_attention.run(queries, self.keys, self.values, Seen(*where, window))
 
 
 def random_queries(rows: int, heads: int, d: int, seed: int = 5) -> torch.Tensor:
@@ -80,7 +82,7 @@ def test_a_chain_equals_dense_attention(heads, kv_heads, d, dtype):
 def test_a_prompt_equals_dense_attention_row_by_row(context, block_size):
     world = World.make(context + 70, 3, 64, block_size=block_size)
     queries = random_queries(70, 9, 64)
-    out = prompt_attention.run(queries, world.keys, world.values, world.table, block_size, context)
+    out = prompt_attention.run(queries, world.keys, world.values, Place(world.table, block_size, context))
     for row in range(70):
         seen = world.slots(context + row + 1)
         expected = dense(queries[row], world.keys[seen], world.values[seen])
@@ -91,7 +93,7 @@ def test_a_prompt_equals_dense_attention_row_by_row(context, block_size):
 def test_a_sliding_window_hides_all_but_the_last_tokens(window):
     world = World.make(150, 2, 16)
     queries = random_queries(150, 4, 16)
-    prompt = prompt_attention.run(queries, world.keys, world.values, world.table, 16, 0, window)
+    prompt = prompt_attention.run(queries, world.keys, world.values, Place(world.table, 16, 0, window))
     paged = world.attend(queries[100:], list(range(101, 151)), [[]] * 50, window)
     for row in range(150):
         seen = world.slots(row + 1)[-window:]
@@ -105,10 +107,10 @@ def test_rows_of_several_sequences_read_their_own_tables():
     tables = torch.stack((world.table[:5], world.table[5:10]))
     sequence = torch.tensor([0, 0, 1, 0, 1], dtype=torch.int32)
     prefix = torch.tensor([80, 5, 80, 30, 1], dtype=torch.int32)
-    arguments = (tables, 16, sequence, prefix, torch.empty(5, 0, dtype=torch.int32))
+    seen = Seen(tables, 16, sequence, prefix, torch.empty(5, 0, dtype=torch.int32))
     queries = random_queries(5, 4, 16)
-    out = paged_attention.run(queries, world.keys, world.values, *arguments)
-    assert torch.allclose(out, paged_attention.reference(queries, world.keys, world.values, *arguments), atol=2e-6)
+    out = paged_attention.run(queries, world.keys, world.values, seen)
+    assert torch.allclose(out, paged_attention.reference(queries, world.keys, world.values, seen), atol=2e-6)
 
 
 # ---- trees ----
@@ -165,8 +167,8 @@ def test_a_rows_bits_do_not_depend_on_company_role_or_threads(heads, kv_heads, d
             for rows in (2, 5, 8, 32, 50):
                 together = world.attend(queries[:rows], prefixes[:rows], [[]] * rows, window)
                 assert torch.equal(together, alone[:rows])
-            table = world.table
-            prompt = prompt_attention.run(queries, world.keys, world.values, table, world.block_size, 100, window)
+            place = Place(world.table, world.block_size, 100, window)
+            prompt = prompt_attention.run(queries, world.keys, world.values, place)
             assert torch.equal(prompt, alone)
     finally:
         torch.set_num_threads(threads)
@@ -216,7 +218,7 @@ def test_all_rows_at_once_equal_row_by_row(window):
     prefix = torch.tensor([40, 41, 9, 9], dtype=torch.int32)
     first = int(world.table[3]) * 16 + 9
     extra = torch.tensor([[-1, -1], [-1, -1], [first, -1], [first, first + 2]], dtype=torch.int32)
-    arguments = (world.keys, world.values, tables, 16, sequence, prefix, extra, window)
+    arguments = (world.keys, world.values, Seen(tables, 16, sequence, prefix, extra, window))
     queries = random_queries(4, 4, 16)
     expected = paged_attention.reference(queries, *arguments)
     assert torch.allclose(paged_attention.gathered(queries, *arguments), expected, atol=2e-6)

@@ -44,7 +44,7 @@ assert build.library() is None and build.library() is None
 for module in (linear, gemm, rms_norm, swiglu, paged_attention, prompt_attention, argmax, softmax):
     arguments = module.example()
     torch.testing.assert_close(module.run(*arguments), module.reference(*arguments), rtol=1e-5, atol=1e-5)
-rope.rope_and_write(*rope.example())
+rope.run(*rope.example())
 x, packed = linear.example()
 assert packed.data.dtype is torch.float32 and torch.equal(packed.data, packed.data.half().float())
 alone = torch.cat([linear.run(row[None], packed) for row in x])
@@ -140,7 +140,7 @@ v = finite.float()[None, None].flatten(2)[:, :, :63488].view(-1, 1, 8)
 rounded = v * (1 + 2**-12)
 cache = tuple(torch.zeros(len(v), 1, 8, dtype=torch.float16) for _ in range(2))
 slots = torch.arange(len(v), dtype=torch.int32)
-rope.native_and_write(rounded, rounded, rounded, None, cache, slots)
+rope.native(rounded, rounded, rounded, None, cache, slots)
 assert torch.equal(cache[1], rounded.half())
 """
     finished = python(code, tmp_path)

@@ -5,6 +5,7 @@ import torch
 
 from kernels import build, layer, linear, paged_attention, rms_norm, rope, swiglu
 from kernels.layer import LayerWeights, Rows
+from kernels.paged_attention import Seen
 
 needs_compiler = pytest.mark.skipif(build.library() is None, reason="no C compiler")
 CONTEXT, BLOCK_SIZE, HIDDEN, INNER = 70, 8, 40, 48
@@ -64,9 +65,9 @@ def plain_layer(x, weights: LayerWeights, rows: Rows, keys, values):
     q, k, v = qkv.split((heads, kv_heads, kv_heads), 1)
     if weights.query_norm is not None:
         q, k = (rms_norm.reference(*pair, weights.eps) for pair in ((q, weights.query_norm), (k, weights.key_norm)))
-    q = rope.reference_and_write(q, k, v, rows.angles, (keys, values), rows.slots)
-    seen = (rows.tables, rows.block_size, rows.sequence, rows.prefix, rows.extra, weights.window)
-    attended = paged_attention.reference(q, keys, values, *seen)
+    q = rope.reference(q, k, v, rows.angles, (keys, values), rows.slots)
+    seen = Seen(rows.tables, rows.block_size, rows.sequence, rows.prefix, rows.extra, weights.window)
+    attended = paged_attention.reference(q, keys, values, seen)
     x = x + linear.reference(attended.reshape(len(x), heads * d), weights.output)
     normed = rms_norm.reference(x, weights.mlp_norm, weights.eps)
     return x + linear.reference(swiglu.reference(linear.reference(normed, weights.gate_up)), weights.down)

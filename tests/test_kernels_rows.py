@@ -44,13 +44,13 @@ def angles(positions: list[int], d: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 @pytest.mark.parametrize("cache_dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(("heads", "kv_heads", "d"), [(1, 1, 2), (4, 2, 20), (9, 3, 64), (2, 1, 80), (2, 2, 128)])
-def test_rope_and_write_equals_pytorch(heads, kv_heads, d, cache_dtype):
+def test_rope_equals_pytorch(heads, kv_heads, d, cache_dtype):
     q, k, v = random(5, heads + 2 * kv_heads, d).split((heads, kv_heads, kv_heads), 1)
     slots = torch.tensor([3, 0, 7, 1, 9], dtype=torch.int32)
     mine, theirs = (tuple(torch.full((10, kv_heads, d), 7.0).to(cache_dtype) for _ in range(2)) for _ in range(2))
     for turn in (angles([0, 1, 5, 100, 4000], d), None):
-        rotated = rope.rope_and_write(q, k, v, turn, mine, slots)
-        expected = rope.reference_and_write(q, k, v, turn, theirs, slots)
+        rotated = rope.run(q, k, v, turn, mine, slots)
+        expected = rope.reference(q, k, v, turn, theirs, slots)
         assert torch.allclose(rotated, expected, rtol=1e-5, atol=1e-6)
         for written, right in zip(mine, theirs, strict=True):
             step = {torch.float32: 1e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}[cache_dtype]
@@ -60,7 +60,7 @@ def test_rope_and_write_equals_pytorch(heads, kv_heads, d, cache_dtype):
 
 def test_a_quarter_turn_maps_first_half_to_second_half():
     q = torch.tensor([[[1.0, 0.0]]])
-    turned, _ = rope.run(q, q, torch.zeros(1, 1), torch.ones(1, 1))
+    turned = rope.rotate(q, torch.zeros(1, 1), torch.ones(1, 1))
     assert turned[0, 0].tolist() == [0.0, 1.0]
 
 
@@ -68,7 +68,7 @@ def test_rounding_to_the_caches_type_is_to_the_nearest_even():
     v = torch.tensor([1 + 2**-11, 1 + 3 * 2**-11, 65504.0, 1e-7, 1e6, float("nan"), -(2.0**-24), 0.0])[None, None]
     for dtype in (torch.float16, torch.bfloat16):
         cache = tuple(torch.zeros(1, 1, 8, dtype=dtype) for _ in range(2))
-        rope.rope_and_write(v, v, v, None, cache, torch.tensor([0], dtype=torch.int32))
+        rope.run(v, v, v, None, cache, torch.tensor([0], dtype=torch.int32))
         assert torch.equal(cache[1].nan_to_num(nan=5.0), v.to(dtype).nan_to_num(nan=5.0))
 
 
@@ -118,4 +118,4 @@ def test_softmax_gives_masked_tokens_exactly_zero():
 def test_the_examples_run():
     for module in (rms_norm, swiglu, argmax, softmax):
         assert torch.allclose(module.run(*module.example()), module.reference(*module.example()), rtol=2e-5, atol=1e-6)
-    assert rope.rope_and_write(*rope.example()).shape == (5, 9, 64)
+    assert rope.run(*rope.example()).shape == (5, 9, 64)

@@ -1,6 +1,7 @@
 """Live runs on a made-up engine: fair races, the queue, stop, forks, limits, and a worker that survives all of it."""
 
-import gzip
+import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,15 +10,17 @@ from pathlib import Path
 import pytest
 from fake_engine import FakeEngine
 
-from engine import EngineError, Finished, Request, RoundFinished, Sampled, SamplingParams, Submitted, save_trace
+from engine import EngineError, Finished, Request, RoundFinished, Sampled, SamplingParams, Submitted, encode, save_trace
 from lessons import live, runs, worker
 from lessons.runs import Run, Shelf, mode_of
 from lessons.turns import Turns
+from tests.toys import toy_engine
 
 PATIENCE = 20.0
+FEW = SamplingParams(max_new_tokens=12, ignore_eos=True)
 
 
-def request(name: str, tokens: int = 8, drafter: str = "", prompt: str = "a b c d e") -> Request:
+def request(name: str, tokens: int = 8, drafter: str = "", prompt: str | list[int] = "a b c d e") -> Request:
     return Request(prompt, SamplingParams(max_new_tokens=tokens), drafter or None, id=name)
 
 
@@ -48,14 +51,20 @@ def engines() -> Iterator[list[FakeEngine]]:
 # ---- taking turns -------------------------------------------------------------------------------------------------
 
 
-def driven(mode: str, *requests: Request, seconds: float = 0.0) -> tuple[Run, FakeEngine]:
+def driven(mode: str, *requests: Request, forks: tuple = (), engine: object = None) -> tuple[Run, FakeEngine]:
     """A run driven to its end on this thread."""
-    engine, run = FakeEngine(seconds), Run(requests, mode)
+    engine, run = engine or FakeEngine(), Run(requests, mode, forks)
     turns = Turns(engine, run)
     turns.start()
     while turns.step():
         pass
     return run, engine
+
+
+def forks_of(run: Run) -> list[tuple[str, int]]:
+    """Parent and length of every fork of a run, parallel samples left out."""
+    born = [event for event in run.events if isinstance(event, Submitted)]
+    return [(event.parent, event.fork_at) for event in born if "/" in event.request_id]
 
 
 def test_in_a_race_the_one_with_less_of_its_own_clock_goes_next() -> None:
@@ -105,13 +114,36 @@ def test_a_recorded_race_is_known_by_its_turns() -> None:
 
 
 def test_a_fork_starts_when_its_parent_has_that_many_tokens() -> None:
-    engine, run = FakeEngine(), Run([request("one", 10)], forks=[("one", 9)])
-    turns = Turns(engine, run)
-    turns.start()
-    while turns.step():
-        pass
-    child = [event for event in run.events if isinstance(event, Submitted) and event.parent == "one"]
-    assert [event.fork_at for event in child] == [9]
+    run, engine = driven("together", request("one", 10), forks=(("one", 9),))
+    assert forks_of(run) == [("one", 9)]
+    assert engine.is_idle
+
+
+def test_a_fork_can_be_forked_before_it_is_born() -> None:
+    run, engine = driven("together", request("A", 10), forks=(("A/1", 9), ("A", 6)))
+    assert forks_of(run) == [("A", 6), ("A/1", 9)]
+    assert engine.is_idle
+
+
+def test_forks_of_forks_and_of_samples_on_the_engine_itself() -> None:
+    prompt = [1, 2, 3, 4]
+    sampled = Request(prompt, FEW, n=2, id="A")
+    run, engine = driven("together", sampled, forks=(("A.1", 6), ("A.1/1", 6), ("A", 7)), engine=toy_engine())
+    assert sorted(forks_of(run)) == [("A", 7), ("A.1", 6), ("A.1/1", 6)]
+    ends = [event for event in run.events if isinstance(event, Finished)]
+    assert [(event.finish_reason, event.num_tokens) for event in ends] == [("length", 12)] * 5
+    assert engine.is_idle
+
+
+def test_a_fork_at_a_prompt_that_is_still_being_computed_waits_for_it_and_is_then_refused() -> None:
+    with pytest.raises(EngineError) as refusal:
+        driven("together", Request([1] * 11, FEW, id="A"), forks=(("A", 3),), engine=toy_engine(max_batch_tokens=4))
+    assert refusal.value.code == "bad_fork"
+
+
+def test_a_fork_of_what_ended_too_soon_is_dropped() -> None:
+    run, engine = driven("together", request("A", 3), request("B", 20), forks=(("A", 9), ("nobody", 6)))
+    assert forks_of(run) == []
     assert engine.is_idle
 
 
@@ -147,17 +179,36 @@ def test_stop_frees_the_blocks_within_one_step(engines: list[FakeEngine]) -> Non
     live.stop("no such run")
 
 
-def test_a_waiting_run_can_be_stopped(engines: list[FakeEngine]) -> None:
-    first, second = live.run([request("one", 300)]), live.run([request("two")])
+def test_a_waiting_run_is_stopped_at_once_and_the_others_move_up(engines: list[FakeEngine]) -> None:
+    first = live.run([request("one", 500)])
+    until(lambda: live.status().running == first)
+    second, third = live.run([request("two")]), live.run([request("three")])
     live.stop(second)
+    assert live.find(second).ending == "stopped"
+    assert live.find(first).ending == ""
+    assert (live.find(third).place, live.status().waiting) == (1, 1)
+    assert not live.events(second)
     live.stop(first)
-    assert ended(second).ending == "stopped"
-    assert not [event for event in live.events(second) if isinstance(event, Sampled)]
+    assert ended(third).ending == "finished"
 
 
-def test_a_run_that_fails_ends_with_its_code_and_the_next_one_runs(engines: list[FakeEngine]) -> None:
+def test_a_run_that_fails_keeps_its_problem_and_the_next_one_runs(
+    engines: list[FakeEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(request: Request) -> str:
+        raise EngineError("never_fits", "too much", tokens=9, slots=4)
+
     assert ended(live.run([request("one", prompt="")])).ending == "empty_prompt"
-    assert ended(live.run([request("two")])).ending == "finished"
+    with monkeypatch.context() as patch:
+        patch.setattr(engines[0], "add", refuse)
+        failed = ended(live.run([request("two")]))
+    assert (failed.ending, failed.problem.code, failed.problem.values) == (
+        "never_fits",
+        "never_fits",
+        {"tokens": 9, "slots": 4},
+    )
+    whole = ended(live.run([request("three")]))
+    assert (whole.ending, whole.problem) == ("finished", None)
 
 
 def test_a_fault_of_the_engine_ends_one_run_only(engines: list[FakeEngine]) -> None:
@@ -165,7 +216,8 @@ def test_a_fault_of_the_engine_ends_one_run_only(engines: list[FakeEngine]) -> N
         raise RuntimeError("boom")
 
     whole, engines[0]._round = engines[0]._round, broken
-    assert ended(live.run([request("one")])).ending == "engine_failed"
+    failed = ended(live.run([request("one")]))
+    assert failed.ending == failed.problem.code == "engine_failed"
     assert engines[0].is_idle
     engines[0]._round = whole
     assert ended(live.run([request("two")])).ending == "finished"
@@ -178,35 +230,15 @@ def test_a_run_that_fills_the_pool_is_cleared_away(engines: list[FakeEngine]) ->
     assert ended(live.run([request("two")])).ending == "finished"
 
 
-def test_questions_are_answered_between_the_steps_of_a_run(engines: list[FakeEngine]) -> None:
-    run_id = live.run([request("one", 400)])
-    until(lambda: len(live.events(run_id)) > 5)
-    assert live.ask(lambda engine: engine.stats()["running"]) == 1
-    with pytest.raises(ZeroDivisionError):
-        live.ask(lambda engine: 1 // 0)
-    live.stop(run_id)
-
-
-def test_a_question_that_takes_too_long_gives_up(engines: list[FakeEngine]) -> None:
-    with pytest.raises(TimeoutError):
-        live.ask(lambda engine: time.sleep(0.3), seconds=0.02)
-
-
-def test_generate_gives_the_events_of_one_request(engines: list[FakeEngine]) -> None:
-    assert [type(event) for event in live.generate(request("one", 3))].count(Sampled) == 3
-    with pytest.raises(EngineError):
-        live.generate(request("two", prompt=""))
-
-
 def test_a_run_that_nobody_watches_makes_room_for_those_who_wait(
     engines: list[FakeEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "UNREAD_SECONDS", 0.05)
     lonely = live.run([request("one", 512)])
     until(lambda: live.status().running == lonely)
-    watched = live.run([request("two", 5)])
-    assert ended(lonely).ending == "stopped"
-    assert ended(watched).ending == "finished"
+    waiting = live.run([request("two", 5)])
+    assert (ended(lonely).ending, live.find(lonely).problem.code) == ("unwatched", "unwatched")
+    assert ended(waiting).ending == "finished"
 
 
 def test_too_many_waiting_runs_are_refused(engines: list[FakeEngine], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,6 +251,55 @@ def test_too_many_waiting_runs_are_refused(engines: list[FakeEngine], monkeypatc
     assert refusal.value.code == "busy"
     for run_id in ids:
         live.stop(run_id)
+
+
+def test_one_visitor_has_three_waiting_runs_and_others_have_theirs(
+    engines: list[FakeEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_as(visitor: str) -> str:
+        monkeypatch.setattr(live, "_visitor", lambda: visitor)
+        return live.run([request("one", 500)])
+
+    first = run_as("me")
+    until(lambda: live.status().running == first)
+    ids = [run_as("me") for _ in range(3)]
+    with pytest.raises(live.NotReady) as refusal:
+        run_as("me")
+    assert (refusal.value.code, refusal.value.values) == ("too_many_yours", {"waiting": 3})
+    others = run_as("somebody else")
+    live.stop(ids[0])
+    for run_id in [first, *ids, others, run_as("me")]:
+        live.stop(run_id)
+
+
+@pytest.mark.parametrize("prompt", ["x" * 81, "x " * 60, [1] * 6])
+def test_a_prompt_over_the_limit_is_refused_unread(
+    engines: list[FakeEngine], monkeypatch: pytest.MonkeyPatch, prompt: str | list[int]
+) -> None:
+    monkeypatch.setattr(worker, "MAX_PROMPT_TOKENS", 5)
+    with pytest.raises(EngineError) as refusal:
+        live.run([request("one"), request("two", prompt=prompt)])
+    assert (refusal.value.code, refusal.value.values) == ("prompt_over_limit", {"largest": 5})
+
+
+def test_a_prompt_of_too_many_tokens_ends_its_run(engines: list[FakeEngine], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "MAX_PROMPT_TOKENS", 5)
+    failed = ended(live.run([request("one"), request("two", prompt="a b c d e f")]))
+    assert (failed.ending, failed.problem.values) == ("prompt_over_limit", {"largest": 5})
+    assert engines[0].is_idle
+    assert ended(live.run([request("three", prompt="a b c d e")])).ending == "finished"
+
+
+@pytest.mark.parametrize(
+    ("forks", "code"),
+    [([("one", 6)] * 17, "too_many_forks"), ([("one", "x")], "bad_parameter"), ([(1, 6)], "bad_parameter")],
+)
+def test_forks_that_cannot_be_are_refused_before_anything_runs(
+    engines: list[FakeEngine], forks: list[tuple], code: str
+) -> None:
+    with pytest.raises(EngineError) as refusal:
+        live.run([request("one")], forks=forks)
+    assert refusal.value.code == code
 
 
 def test_lengths_are_capped_and_runs_share_no_prefix(engines: list[FakeEngine]) -> None:
@@ -242,14 +323,6 @@ def test_parallel_samples_cannot_race(engines: list[FakeEngine]) -> None:
     twins = Request("a b", SamplingParams(max_new_tokens=2), n=2, id="twins")
     with pytest.raises(EngineError, match="n is 2"):
         live.run([twins, request("one")], mode="race")
-
-
-def test_a_fork_runs_the_same_requests_again(engines: list[FakeEngine]) -> None:
-    first = ended(live.run([request("one", 10)]))
-    forked = ended(live.fork(first.id, "one", 8))
-    assert [event.fork_at for event in forked.events if isinstance(event, Submitted)] == [0, 8]
-    with pytest.raises(EngineError):
-        live.fork(first.id, "nobody", 8)
 
 
 # ---- without an engine --------------------------------------------------------------------------------------------
@@ -296,12 +369,51 @@ def test_a_model_that_cannot_be_had_leaves_the_code_of_what_went_wrong() -> None
 def test_closing_ends_the_run_and_the_thread(engines: list[FakeEngine]) -> None:
     run_id = live.run([request("one", 512)])
     until(lambda: len(live.events(run_id)) > 5)
+    waiting = live.run([request("two")])
     live.close()
-    assert live.find(run_id).ending == "stopped"
+    assert [live.find(name).ending for name in (run_id, waiting)] == ["stopped", "stopped"]
     assert engines[0].is_idle
 
 
-# ---- the shelf and files ------------------------------------------------------------------------------------------
+# ---- runs and the shelf -------------------------------------------------------------------------------------------
+
+
+def test_readers_on_many_threads_get_every_line_once_and_in_order() -> None:
+    events = driven("together", request("one", 150, "made-up"))[0].events
+    run, lines = Run(), [[] for _ in range(4)]
+
+    def write() -> None:
+        for event in events:
+            run.append([event])
+        run.end("finished")
+
+    def read(mine: list[str]) -> None:
+        while not run.ending or len(mine) < len(run.events):
+            mine += run.lines(len(mine), len(run.events))
+
+    threads = [threading.Thread(target=write), *(threading.Thread(target=read, args=[mine]) for mine in lines)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+    finally:
+        sys.setswitchinterval(interval)
+    assert lines == [[json.dumps(encode(event), separators=(",", ":")) for event in events]] * 4
+
+
+def test_any_text_can_be_sent() -> None:
+    run = Run()
+    run.append(
+        [
+            Finished(
+                step=1, clock=0.0, request_id="a", text="\ud800 é 中 😀", finish_reason="stop", message="", num_tokens=1
+            )
+        ]
+    )
+    assert json.loads(run.lines(0, 1)[0].encode())["text"] == "\ud800 é 中 😀"
 
 
 def test_the_shelf_drops_the_oldest_ended_run_and_never_one_that_goes_on() -> None:
@@ -313,15 +425,16 @@ def test_the_shelf_drops_the_oldest_ended_run_and_never_one_that_goes_on() -> No
     assert [shelf.get(run.id) for run in (going, over, new)] == [going, None, new]
 
 
-def test_the_shelf_keeps_so_many_events_and_no_more() -> None:
-    shelf = Shelf(max_events=100)
-    old = driven("together", request("one", 40))[0]
+def test_the_shelf_keeps_so_many_bytes_and_no_more() -> None:
+    old, new = (driven("together", request("one", 40))[0] for _ in range(2))
+    assert old.num_bytes == sum(map(len, old.lines(0, len(old.events))))
     old.end("finished")
-    shelf.add(old)
-    new = driven("together", request("one", 40))[0]
-    shelf.add(new)
-    assert shelf.get(old.id) is None
-    assert shelf.get(new.id) is new
+    for max_bytes, is_kept in ((old.num_bytes + new.num_bytes, True), (old.num_bytes + new.num_bytes - 1, False)):
+        shelf = Shelf(max_bytes=max_bytes)
+        shelf.add(old)
+        shelf.add(new)
+        assert shelf.get(old.id) is (old if is_kept else None)
+        assert shelf.get(new.id) is new
 
 
 def test_ids_of_runs_cannot_be_guessed() -> None:
@@ -335,49 +448,9 @@ def test_only_recorded_runs_can_be_replayed(name: str) -> None:
     assert live.find(live.replay(name)) is None
 
 
-@pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    """A run of a few tokens in a file."""
-    path = tmp_path / "run.jsonl.gz"
-    save_trace(driven("race", request("one"), request("two"))[0].events, path)
-    return path
-
-
-def test_a_saved_run_can_be_opened_zipped_or_not(saved: Path, tmp_path: Path) -> None:
-    plain = tmp_path / "plain"
-    plain.write_bytes(gzip.decompress(saved.read_bytes()))
-    opened = [live.find(live.open_file(path)) for path in (saved, plain)]
-    assert opened[0].events == opened[1].events
-    assert opened[0].is_recorded
-    assert opened[0].mode == "race"
-
-
-@pytest.mark.parametrize("data", [b"", b"\n\n", b"{", b"\x1f\x8bjunk", b"\xff\xfe", b'{"type": "Nothing"}', b"[]" * 9])
-def test_what_is_no_run_is_refused_with_a_code(data: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(data)
-    with pytest.raises(EngineError) as refusal:
-        live.open_file(path)
-    assert refusal.value.code == "bad_trace"
-
-
-def test_a_file_cut_short_is_refused(saved: Path) -> None:
-    saved.write_bytes(saved.read_bytes()[:-40])
-    with pytest.raises(EngineError):
-        live.open_file(saved)
-
-
-def test_a_zip_bomb_is_refused_before_it_unfolds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "MAX_OPENED_BYTES", 1000)
-    path = tmp_path / "bomb.gz"
-    path.write_bytes(gzip.compress(b"\n" * 10_000_000))
-    with pytest.raises(EngineError) as refusal:
-        live.open_file(path)
-    assert refusal.value.code == "too_large"
-
-
-def test_a_recorded_run_is_found_by_its_name(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "TRACE_FOLDER", saved.parent)
+def test_a_recorded_run_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_trace(driven("race", request("one"), request("two"))[0].events, tmp_path / "run.jsonl.gz")
+    monkeypatch.setattr(runs, "TRACE_FOLDER", tmp_path)
     runs.recorded_run.cache_clear()
     assert live.find(live.replay("run")).is_recorded
     runs.recorded_run.cache_clear()

@@ -2,21 +2,25 @@
 
 import dataclasses
 import re
+from html import unescape
 from pathlib import Path
+from unittest import mock
 
+import gradio as gr
 import pytest
 from fake_engine import FakeEngine
+from odd_races import NONSENSE, spoilt, stopped
 from toy_race import Costs, Toy, toy_race
 
 from engine import EngineError, RoundFinished
 from engine import events as told
-from lessons import live_lab, live_lab_figures
+from lessons import live, live_lab, live_lab_controls, live_lab_figures
 from lessons.frame import reconcile
 from lessons.live_lab_account import RaceAccount, origin, race_account
-from lessons.live_lab_prompts import PRESETS, preset
+from lessons.live_lab_prompts import PRESETS, Preset, preset
 from lessons.live_lab_proof import LINES, Line
-from lessons.live_lab_race import Settings, race, raced, remarks, settings_of
-from lessons.runs import recorded_run
+from lessons.live_lab_race import Settings, preset_of, race, raced, remarks, settings_of
+from lessons.runs import recorded, recorded_run
 from lessons.words import LANGUAGES, load
 
 ASSETS = Path(__file__).parent.parent / "assets"
@@ -71,6 +75,43 @@ def test_two_greedy_texts_that_differ_are_called_wrong() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+def test_a_stopped_race_is_identical_so_far(language: str) -> None:
+    t = load("live_lab", language)
+    account = race_account(stopped(toy_race(Toy(temperature=0.0)), 9))
+    assert live_lab_figures.identity(t, account) == t("conclusion.sofar", length=9)
+
+
+@pytest.mark.parametrize("change", NONSENSE, ids=str)
+def test_of_a_file_full_of_nonsense_the_page_says_that_there_is_nothing_to_compare(change: dict) -> None:
+    with mock.patch.object(live, "find", return_value=recorded(spoilt(toy_race(), change))):
+        found = live_lab_figures.findings(T, "any", {"acceptance": 0.5, "speedup": 1.0})
+    assert T("run.nothing") in found.text
+    assert found.ladder is found.positions is None
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_error_that_ended_a_run_is_said_with_its_values_and_escaped_once(language: str) -> None:
+    t, run = load("live_lab", language), recorded(toy_race())
+    run.end("bad_parameter", EngineError("bad_parameter", "", name="<b>top_p"))
+    with mock.patch.object(live, "find", return_value=run):
+        text = live_lab_figures.failure(t, run.id)
+    assert "<b>" not in text
+    assert "<b>top_p" in unescape(text)
+    run.end("never_fits", EngineError("never_fits", "", tokens=912, slots=64))
+    with mock.patch.object(live, "find", return_value=run):
+        text = live_lab_figures.failure(t, run.id)
+    assert "912" in text
+    assert "64" in text
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_remarks_have_nothing_that_html_would_read(language: str) -> None:
+    t = load("live_lab", language)
+    texts = [*t.group("remark.").values(), t("run.nothing"), t("stage.race.empty")]
+    assert not any(set("<>&") & set(text) for text in texts)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_the_table_holds_guesses_only_where_there_are_some(language: str) -> None:
     t, account = load("live_lab", language), account_of()
     bare = live_lab_figures.reconcile_rows(t, account, {}, "recorded")
@@ -87,6 +128,14 @@ def test_charts_are_pure_and_show_the_account() -> None:
     assert list(positions.data[0].x) == [1, 2, 3, 4]
     assert list(positions.data[0].y) == pytest.approx([a / n for a, n in account.by_position])
     assert live_lab_figures.ladder_plot(T, account) == ladder
+
+
+def test_the_label_of_a_line_stands_beside_the_bars() -> None:
+    account = account_of()
+    for chart in (live_lab_figures.ladder_plot(T, account), live_lab_figures.positions_plot(T, account)):
+        (label,) = chart.layout.annotations
+        assert (label.x, label.xref.split()[-1], label.xanchor) == (1, "domain", "left")
+        assert chart.layout.margin.r > 60
 
 
 def test_device_and_date_of_a_run_are_known() -> None:
@@ -159,6 +208,30 @@ def test_a_recorded_race_is_fair() -> None:
         if isinstance(event, told.Finished):
             ended.add(event.request_id)
     assert ended == set(clocks)
+
+
+# ---- links -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def controls() -> list[gr.components.Component]:
+    with gr.Blocks():
+        return live_lab_controls.place(T)
+
+
+@pytest.mark.parametrize("item", PRESETS, ids=lambda item: item.name)
+def test_a_link_to_a_preset_s_settings_is_known_as_the_preset(item: Preset, controls: list) -> None:
+    values = dataclasses.astuple(settings_of(item))
+    query = {name: str(value) for name, value in zip(live_lab_controls.LINKED, values, strict=True)}
+    query["chat"] = "true"
+    assert preset_of(live_lab_controls.settings_in(query, controls)) is item
+    assert preset_of(live_lab_controls.settings_in(query | {"seed": "7"}, controls)) is None
+
+
+def test_a_link_without_settings_sets_none_and_one_with_nonsense_the_first(controls: list) -> None:
+    assert live_lab_controls.settings_in({"lesson": "live_lab"}, controls) is None
+    assert live_lab_controls.settings_in({"k": "many"}, controls) == Settings()
+    assert live_lab_controls.settings_in({"k": "7"}, controls) == Settings(draft_length=7)
 
 
 # ---- presets, words, derivations ---------------------------------------------------------------------------------

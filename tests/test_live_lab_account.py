@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from odd_races import NONSENSE, in_chunks, spoilt, stopped
 from toy_race import Toy, toy_race
 
 from engine import RoundFinished, Sampled, Verified, decode, encode, fold
@@ -112,8 +113,13 @@ def test_the_predictions_add_one_cost_at_a_time(by_hand: RaceAccount) -> None:
 
 def test_the_first_difference_is_found(by_hand: RaceAccount) -> None:
     assert by_hand.differs_at == 3
-    assert first_difference((1, 2), (1, 2)) == -1
-    assert first_difference((1, 2), (1, 2, 3)) == 2
+    assert first_difference((1, 2), (1, 2), are_finished=True) == -1
+    assert first_difference((1, 2), (1, 2, 3), are_finished=True) == 2
+
+
+def test_a_stopped_text_is_compared_as_far_as_it_goes() -> None:
+    assert first_difference((1, 2), (1, 2, 3), are_finished=False) == -1
+    assert first_difference((1, 9), (1, 2, 3), are_finished=False) == 1
 
 
 # ---- the account, on the toy -------------------------------------------------------------------------------------
@@ -140,6 +146,28 @@ def test_greedy_texts_of_the_toy_are_the_same() -> None:
 def test_a_run_of_one_token_has_no_account(num_tokens: int) -> None:
     events = [event for event in toy_race() if not isinstance(event, Sampled) or event.index < num_tokens]
     assert race_account(events) is None
+
+
+@pytest.mark.parametrize("reason", ["abort", "error"])
+def test_texts_that_somebody_cut_off_are_the_same_so_far(reason: str) -> None:
+    whole = toy_race(Toy(temperature=0.0))
+    assert race_account(whole).are_finished
+    account = race_account(stopped(whole, 9, reason))
+    assert (account.are_finished, account.differs_at) == (False, -1)
+
+
+def test_the_time_to_the_first_token_holds_all_parts_of_a_long_prompt() -> None:
+    whole, parts = race_account(toy_race()), race_account(in_chunks(toy_race(), 0.05))
+    for one, other in ((whole.vanilla, parts.vanilla), (whole.speculative, parts.speculative)):
+        assert other.ttft == pytest.approx(one.ttft + 0.05)
+        assert other.tpot == pytest.approx(one.tpot)
+    assert parts.measured == pytest.approx(whole.measured)
+    assert parts.c == pytest.approx(whole.c)
+
+
+@pytest.mark.parametrize("change", NONSENSE, ids=str)
+def test_what_no_engine_can_report_has_no_account(change: dict) -> None:
+    assert race_account(spoilt(toy_race(), change)) is None
 
 
 def test_half_a_run_has_an_account_of_what_is_billed() -> None:

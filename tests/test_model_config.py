@@ -109,6 +109,15 @@ def test_what_the_engine_does_not_compute_is_refused_by_name(changes, sentence):
         ({"head_dim": 7}, "head_dim is 7"),
         ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "lacks low_freq_factor"),
         ({"model_type": "smollm3", "no_rope_layers": [1]}, "no_rope_layers has 1 entries for 2 layers"),
+        ({"num_hidden_layers": 10**9}, "num_layers is 1000000000"),
+        ({"eos_token_id": "x"}, "eos_token_id is 'x'"),
+        ({"eos_token_id": -1}, "eos_token_id is -1"),
+        ({"eos_token_id": [2, None]}, "eos_token_id is"),
+        ({"tie_word_embeddings": "yes"}, "tie_word_embeddings is 'yes'"),
+        ({"rope_theta": 0}, "rope_theta is 0"),
+        ({"rope_theta": "x"}, "rope_theta is 'x'"),
+        ({"rms_norm_eps": float("nan")}, "rms_norm_eps is nan"),
+        ({"model_type": "mistral", "sliding_window": "x"}, "sliding_window is 'x'"),
     ],
 )
 def test_a_broken_config_is_refused_by_the_value_that_is_wrong(changes, sentence):

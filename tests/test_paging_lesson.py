@@ -1,23 +1,42 @@
-"""Tests of the paging lesson: the paper's figures on real blocks, the simulation, the refusal, the bugs, the words."""
+"""Tests of the paging lesson: the paper's figures on real blocks, runs and forks, the simulation, the bugs, words."""
 
 import math
+import re
+from pathlib import Path
 
 import pytest
+from fake_engine import FakeEngine
+from sample_app import wait_for
 from toys import toy_engine
 
-from engine import BlockCopied, BlockHit, BlockShared, BlockTaken, EngineError, Finished, OutOfBlocks, Submitted, fold
+from engine import (
+    BlockCopied,
+    BlockHit,
+    BlockShared,
+    BlockTaken,
+    Finished,
+    OutOfBlocks,
+    Request,
+    SamplingParams,
+    Submitted,
+    fold,
+    save_trace,
+)
 from lessons import (
+    asking,
     live,
-    paging,
     paging_exhibits,
     paging_figures,
     paging_pool,
     paging_proof,
+    paging_runs,
     paging_scenarios,
+    paging_simulation,
     paging_workbench,
 )
 from lessons.paging_figures import PAPER_RUNNING, PAPER_SHARES
 from lessons.paging_pool import play
+from lessons.paging_scenarios import PRESETS
 from lessons.paging_simulation import CAPACITY, POLICIES, Buddies, draw_lengths, simulate
 from lessons.words import LANGUAGES, load
 
@@ -90,7 +109,7 @@ def test_filling_the_pool_ends_in_a_typed_refusal_that_changes_nothing(language)
     assert isinstance(bench.refusal, OutOfBlocks)
     assert (bench.refusal.values["needed"], bench.refusal.values["free"]) == (2, 0)
     assert bench.pool.num_used == play(wanted).pool.num_used == paging_pool.NUM_BLOCKS
-    assert "OutOfBlocks" in remark
+    assert t("bench.refusal", kind="OutOfBlocks", needed=2, free=0) in remark
     assert "alert" in remark
     assert value["events"][0]["type"] == "EngineStarted"
 
@@ -144,13 +163,14 @@ def test_the_recorded_runs_show_what_their_presets_promise():
     assert counts["paging.paper"].copies == 1
 
 
-@pytest.mark.parametrize(("at", "copies"), [(10, 1), (11, 1), (13, 0), (14, 1)])
-def test_a_fork_copies_exactly_where_it_cuts_a_block(at, copies):
-    """A fork at 13 tokens shares the keys and values of 12: three whole blocks of four."""
-    request = paging_scenarios.Request([1, 2, 3, 4, 5], paging_scenarios.SamplingParams(20, ignore_eos=True), id="A")
+@pytest.mark.parametrize(("at", "num_slots"), [(6, 1), (7, 2), (8, 3), (9, 0), (12, 3), (13, 0), (14, 1)])
+def test_a_fork_copies_all_slots_of_its_last_block_but_the_one_that_is_not_computed(at, num_slots):
+    """Blocks of four. After the last token of a block, at 8 tokens, three slots; after the first, at 9, none."""
+    request = Request([1, 2, 3, 4, 5], SamplingParams(20, ignore_eos=True), id="A")
     events = list(paging_scenarios.drive(toy_engine(), [(0, request)], fork_at=at))
+    assert [event.num_tokens for event in of_kind(events, BlockCopied)] == [num_slots] * bool(num_slots)
     facts = paging_figures.facts_of(events)
-    assert (facts.copies, facts.copies_predicted) == (copies, copies)
+    assert (facts.copies, facts.copies_predicted) == (bool(num_slots), bool(num_slots))
     assert [event.fork_at for event in of_kind(events, Submitted)] == [0, at]
 
 
@@ -158,22 +178,146 @@ def test_a_fork_copies_exactly_where_it_cuts_a_block(at, copies):
 def test_a_run_that_reported_nothing_gets_a_sentence(language):
     t = load("paging", language)
     assert paging_figures.facts_of([]) is None
-    assert t("reconcile.nothing") in paging.reconciled(t, "no-such-run")
+    assert t("reconcile.nothing") in paging_runs.reconciled(t, "no-such-run")
+
+
+# ---- starting and forking -----------------------------------------------------------------------------------------
+
+VALUES = ["a b c d e", "", 1, 8, 0.0, 0]  # what the controls say, in their order
+
+
+@pytest.fixture
+def toasts(monkeypatch):
+    """What was shown as a toast."""
+    shown = []
+    monkeypatch.setattr(asking, "warn", lambda t, sentence: shown.append(sentence))
+    return shown
+
+
+@pytest.fixture
+def engine():
+    """A worker with a made-up engine."""
+    live.start_with(lambda progress: FakeEngine())
+    wait_for(lambda: live.status().state == "ready")
+    yield
+    live.start_with(None)
+
+
+def ended(run_id):
+    run = live.find(run_id)
+    assert run.ended.wait(20)
+    return run
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_without_a_model_a_run_is_refused_in_words(language):
+@pytest.mark.parametrize(
+    ("prompt", "second", "code"),
+    [
+        ("", "", "empty_prompt"),
+        (" \n\t", "", "empty_prompt"),
+        (None, "", "empty_prompt"),
+        (7, "", "bad_prompt"),
+        (["a"], "", "bad_prompt"),
+        ("fine", 7, "bad_prompt"),
+    ],
+)
+def test_what_is_no_prompt_is_refused_before_anything_runs(language, prompt, second, code, toasts, monkeypatch):
+    monkeypatch.setattr(live, "run", lambda *given: pytest.fail("it ran"))
     t = load("paging", language)
-    _, remark, _ = paging.started(t, paging_scenarios.PRESETS["parallel"], [])
-    assert "alert" in remark
+    _, said = paging_runs.started(t, [prompt, second, *VALUES[2:]])
+    assert toasts == [t.frame(f"error.{code}")]
+    assert toasts[0] in said
+    assert "alert" in said
 
 
-def test_hostile_settings_become_an_error_and_not_a_fault():
-    settings = paging.settings_of(["", " ", 4.0, 8.0, 0.5, None])
-    assert (settings.second, settings.num_samples, settings.seed) == ("", 4, 0)
-    engine = toy_engine()
-    with pytest.raises(EngineError):
-        engine.add(paging_scenarios.requests_of(settings)[0])
+def test_a_prompt_of_a_hundred_thousand_characters_is_refused_with_the_lab_s_sentence(engine, toasts):
+    t = load("paging", "en")
+    paging_runs.started(t, ["x" * 100_000, *VALUES[1:]])
+    assert toasts == [t.frame("error.prompt_over_limit", largest=2048)]
+
+
+@pytest.mark.parametrize("second", [None, "", "  "])
+def test_an_empty_second_prompt_is_none_and_emptied_numbers_are_as_at_first(second, engine):
+    run_id, said = paging_runs.started(load("paging", "en"), ["a b", second, None, None, None, None])
+    (request,) = ended(run_id).requests
+    first = paging_scenarios.PRESETS["parallel"]
+    assert (request.prompt, request.n, request.params.max_new_tokens) == ("a b", first.num_samples, first.length)
+    assert said == ""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_without_a_model_a_run_is_refused_in_words(language, toasts):
+    live.start_with(None)
+    t = load("paging", language)
+    _, said = paging_runs.started(t, VALUES)
+    assert toasts == [t.frame("error.no_model")]
+    assert "alert" in said
+
+
+def test_a_fork_runs_what_the_run_on_the_page_asked_for_and_not_what_the_controls_say(engine):
+    t = load("paging", "en")
+    first, _ = paging_runs.started(t, VALUES)
+    ended(first)
+    second, _ = paging_runs.forked(t, first, ("A", 8))
+    third, said = paging_runs.forked(t, second, ("A", 10))
+    run = ended(third)
+    assert said == ""
+    assert [request.prompt for request in run.requests] == ["a b c d e"]
+    assert [(one.parent, one.fork_at) for one in of_kind(run.events, Submitted)] == [("", 0), ("A", 8), ("A", 10)]
+    assert paging_runs.remark(t, third) == ""
+
+
+@pytest.mark.parametrize("name", paging_scenarios.PRESETS)
+def test_a_fork_of_a_recorded_run_asks_for_that_recording_s_requests(name, monkeypatch):
+    asked = []
+    monkeypatch.setattr(live, "run", lambda *given: asked.append(given) or "new")
+    assert paging_runs.forked(load("paging", "en"), paging_runs.recording(name), ("A", 70)) == ["new", ""]
+    ((requests, _, forks),) = asked
+    assert [one.prompt for one in requests] == [one.prompt for one in paging_scenarios.requests_of(PRESETS[name])]
+    recorded = [one for one in of_kind(live.events(paging_runs.recording(name)), Submitted) if "/" in one.request_id]
+    assert forks == [*((one.parent, one.fork_at) for one in recorded), ("A", 70)]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_run_from_a_file_is_called_recorded_and_cannot_be_forked(language, tmp_path, toasts):
+    t = load("paging", language)
+    save_trace(live.events(live.replay("paging")), tmp_path / "run.jsonl.gz")
+    opened = live.open_file(tmp_path / "run.jsonl.gz")
+    table = paging_runs.reconciled(t, opened)
+    assert 'class="badge badge-recorded"' in table
+    assert "badge-measured" not in table
+    paging_runs.forked(t, opened, ("A", 70))
+    assert toasts == [t("fork.unknown")]
+
+
+def test_a_live_run_is_called_measured(engine):
+    t = load("paging", "en")
+    run_id, _ = paging_runs.started(t, VALUES)
+    ended(run_id)
+    table = paging_runs.reconciled(t, run_id)
+    assert 'class="badge badge-measured"' in table
+    assert "badge-recorded" not in table
+
+
+def test_a_fork_that_never_began_and_a_run_that_failed_are_told(engine, toasts):
+    t = load("paging", "en")
+    first, _ = paging_runs.started(t, VALUES)
+    ended(first)
+    late, _ = paging_runs.forked(t, first, ("A", 999))
+    ended(late)
+    assert t("fork.missed", id="A", at=999) in paging_runs.remark(t, late)
+    failed = live.run([Request("", id="A")])
+    ended(failed)
+    assert t.frame("error.empty_prompt") in paging_runs.remark(t, failed)
+    assert toasts == [t.frame("error.empty_prompt")]
+
+
+def test_nonsense_from_the_wire_becomes_a_sentence(engine, toasts):
+    t = load("paging", "en")
+    first, _ = paging_runs.started(t, VALUES)
+    for fork in ((None, None), ("A", "<b>"), (["A"], 3)):
+        assert "alert" in paging_runs.forked(t, first, fork)[1]
+    assert len(toasts) == 3
 
 
 # ---- the simulation -----------------------------------------------------------------------------------------------
@@ -204,6 +348,34 @@ def test_larger_blocks_waste_half_a_block_per_sequence():
     for block_size in (16, 128):
         shares = simulate("paged", lengths, block_size, num_steps=1200)
         assert shares.internal * CAPACITY / shares.num_running == pytest.approx((block_size - 1) / 2, rel=0.15)
+
+
+def test_the_means_of_the_mix_are_those_after_the_cut_and_the_page_says_them():
+    prompt, output = paging_simulation.mean_lengths()
+    every = [draw_lengths(seed=seed) for seed in range(21)]
+    assert (prompt, output) == pytest.approx(tuple(sum(one.mean(axis=0) for one in every) / 21))
+    assert prompt < paging_simulation.MEAN_PROMPT
+    assert output < paging_simulation.MEAN_OUTPUT
+    for language in LANGUAGES:
+        text = load("paging", language)("mix.intro", longest=2048, prompt=prompt, output=output)
+        assert f"{prompt:.0f}" in text
+        assert f"{output:.0f}" in text
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_the_paper_says_is_not_called_predicted_nor_a_simulation_measured(language, found):
+    t = load("paging", language)
+    table = paging_figures.mix_table(t, found, {"max": 12, "paged": None})
+    head = table.split("</thead>")[0]
+    heads = re.findall(r"<th scope='col'>(.*?)</th>", head)
+    assert t("mix.paper") in heads[1]
+    assert "badge-cited" in heads[1]
+    assert t("mix.simulation") in heads[2]
+    assert "badge-simulated" in heads[2]
+    for wrong in ("reconcile.predicted", "reconcile.measured"):
+        assert t.frame(wrong) not in re.sub(r"<[^>]*>", "", head)
+    assert table.count(t("row.guess", value=12)) == 1
+    assert f"{found['max'].num_running / PAPER_RUNNING['max']:.2f}×" in table
 
 
 def test_buddies_never_overlap_and_join_again():
@@ -267,3 +439,24 @@ def test_the_figures_of_the_words_are_those_of_the_formulas(language):
     assert f"{100 * used:.0f} %" in t("derive.share")
     for share in PAPER_SHARES.values():
         assert f"{100 * share:.1f} %" in t("interview.long")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_tests_that_the_words_name_exist_and_compare_bit_for_bit(language):
+    text = load("paging", language)("break.after")
+    named = re.findall(r"`(test_\w+)`", text)
+    assert len(named) == 2
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py"))
+    for name in named:
+        body = sources.split(f"def {name}(")[1].split("\ndef ")[0]
+        assert "torch.equal(" in body, name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_words_on_forks_name_the_first_token_of_a_block_as_the_one_that_costs_nothing(language):
+    """What the engine does is in the test of forks above."""
+    t = load("paging", language)
+    first = {"en": "first", "zh": "第一个"}[language]
+    assert f"**{first}**" in t("lab.intro")
+    assert first in t("stage.text.fork.free")
+    assert "$k-1$" in t("interview.follow_ups")

@@ -358,3 +358,20 @@ def test_streams_of_different_purposes_are_independent():
 def test_low_bits_are_random_too():
     bits = np.array([int(uniform(9, i, "accept") * 2**53) & 0xFF for i in range(20_000)])
     assert chi_square(np.bincount(bits, minlength=256), np.ones(256)).p_value > 1e-4
+
+
+# ---- what has no law -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("logits", "penalty", "history"), [([1e38, 0.0], 0.01, [0]), ([-1e38, -1e38], 100.0, [0, 1])])
+def test_logits_that_a_penalty_drives_out_of_range_are_refused(logits, penalty, history):
+    params = SamplingParams(temperature=1.0, repetition_penalty=penalty)
+    with pytest.raises(EngineError) as caught:
+        probabilities(torch.tensor(logits), params, history)
+    assert caught.value.code == "bad_logits"
+
+
+def test_a_negative_token_in_the_history_is_refused():
+    with pytest.raises(EngineError) as caught:
+        probabilities(torch.zeros(4), SamplingParams(presence_penalty=1.0), [2, -1])
+    assert caught.value.code == "bad_history"

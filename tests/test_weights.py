@@ -144,6 +144,11 @@ def test_weights_cut_short_are_refused_with_a_sentence(tiny_model, load, share):
         ("config.json", '{"model_type": "mamba"}', "unsupported_model"),
         ("tokenizer.json", "{", "bad_tokenizer"),
         ("tokenizer_config.json", "{", "bad_tokenizer"),
+        ("tokenizer_config.json", "[]", "bad_tokenizer"),
+        ("tokenizer_config.json", "null", "bad_tokenizer"),
+        ("tokenizer_config.json", '{"eos_token": 5}', "bad_tokenizer"),
+        ("tokenizer_config.json", '{"bos_token": []}', "bad_tokenizer"),
+        ("tokenizer_config.json", '{"chat_template": 7}', "bad_chat_template"),
     ],
 )
 def test_a_damaged_file_is_refused_by_name(tiny_model, load, file, content, code):

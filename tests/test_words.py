@@ -170,5 +170,17 @@ def test_every_error_that_a_page_can_meet_has_words() -> None:
     sources = ["admission.py", "fetch.py", "weights.py", "store.py", "gguf.py", "trace.py", "drafters/__init__.py"]
     text = "".join((LESSONS.parent / "engine" / source).read_text(encoding="utf-8") for source in sources)
     codes = set(re.findall(r'raise EngineError\(\s*"([a-z_]+)"', text))
+    own = "".join(
+        (LESSONS / f"{name}.py").read_text(encoding="utf-8") for name in ("live", "opened", "turns", "worker")
+    )
+    own_codes = set(re.findall(r'(?:EngineError|NotReady)\(\s*"([a-z_]+)"', own))
     assert codes
-    assert codes <= load(FRAME, "en").group("error.").keys()
+    assert len(own_codes) >= 9
+    assert codes | own_codes <= load(FRAME, "en").group("error.").keys()
+
+
+def test_sentences_of_errors_can_be_filled_without_their_values() -> None:
+    """A code may come without its values: then a question mark stands there, which takes no format of numbers."""
+    for language in LANGUAGES:
+        for key, text in load(FRAME, language).group("error.").items():
+            assert not [mark for mark in placeholders(text) if ":" in mark], key

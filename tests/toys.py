@@ -3,6 +3,7 @@
 The weights are random but large, so that its laws are neither flat nor certain.
 """
 
+import functools
 from collections.abc import Sequence as Ids
 
 import tokenizers
@@ -12,6 +13,8 @@ from engine import Engine, EngineConfig
 from engine.batch import Batch, Part
 from engine.cache import KVCache
 from engine.drafters import Proposal
+from engine.drafters.draft_model import DraftModelDrafter
+from engine.model import Model
 from engine.model_config import ModelConfig
 from engine.sampling import uniform
 from engine.sequence import Sequence
@@ -101,15 +104,19 @@ class RandomTreeDrafter(RandomDrafter):
         return Proposal(tuple(tokens), None, tuple(shape))
 
 
-class TargetDrafter(RandomDrafter):
-    """Draft = target: runs another engine's model with all its layers, so that every draft should be accepted."""
-
-
 def toy_engine(loaded: LoadedModel | None = None, **config: object) -> Engine:
     """An engine on the toy model in fp32 with small blocks."""
     settings = {"dtype": "float32", "block_size": 4, "num_blocks": 64, "max_running": 8} | config
-    adversaries = {"random": RandomDrafter, "tree": RandomTreeDrafter}
-    return Engine(EngineConfig(**settings), loaded or toy_model(), extra_drafters=adversaries)
+    settings = EngineConfig(**settings)
+
+    @functools.cache
+    def small() -> tuple[Model, KVCache]:
+        model = Model(toy_model(3), "float32")
+        return model, KVCache(model.config, settings.num_blocks, settings.block_size, "float32")
+
+    drafters = {"random": RandomDrafter, "tree": RandomTreeDrafter}
+    drafters["small"] = lambda: DraftModelDrafter(*small(), VOCAB_SIZE)
+    return Engine(settings, loaded or toy_model(), extra_drafters=drafters)
 
 
 def exact_law(engine: Engine, token_ids: Ids[int]) -> torch.Tensor:

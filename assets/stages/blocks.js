@@ -11,7 +11,7 @@ import { blocksToShow, eventsOfStep, momentsOf, tagsOf, viewOf } from "../pool_v
 export function mount(element, { words, options, value, player, trigger }) {
   const page = layout(element, words, {
     choose(id) { chosen = id; redraw(); },
-    fork(id, position) { trigger("act", { act: "fork", request: id, at: position + 1 }); },
+    fork(id, position) { trigger("act", { act: "fork", run: player?.runId ?? "", request: id, at: position + 1 }); },
     moment({ cursor }) { player?.seek(cursor); },
   });
   const ids = idsOf();
@@ -37,9 +37,7 @@ export function mount(element, { words, options, value, player, trigger }) {
     const step = eventsOfStep(events, cursor);
     const alive = view.sequences.filter((sequence) => sequence.entries.length);
     const reader = view.sequences.find((sequence) => sequence.id === chosen) ?? alive[0] ?? view.sequences[0];
-    const mark = player?.marks.findIndex((one) => one.cursor >= cursor) ?? -1;
-    const number = mark < 0 ? step[0]?.step ?? 0 : mark + 1;
-    page.draw({ view, step, cursor, number, reader, settings, badge: badgeOf(player, settings) });
+    page.draw({ view, step, cursor, number: numberOf(player, step, cursor), reader, settings, badge: badgeOf(player, settings) });
     if (player) page.story.drawMoments(momentsOf(events, player.marks), cursor);
     if (cursor > lastCursor && lastCursor > 0) fly(step, page.grid);
     lastCursor = cursor;
@@ -60,6 +58,13 @@ export function mount(element, { words, options, value, player, trigger }) {
     },
     destroy: stop,
   };
+}
+
+/** Which step of the run this is, counted as the transport counts; of a pool without a run, which operation. */
+function numberOf(player, step, cursor) {
+  if (!player) return step[0]?.step ?? 0;
+  const mark = player.marks.findIndex((one) => one.cursor >= cursor);
+  return mark < 0 ? player.marks.length + 1 : mark + 1; // a step that still goes on has no mark yet
 }
 
 function layout(element, words, on) {
@@ -94,7 +99,7 @@ function layout(element, words, on) {
 function countsOf({ totals, size }, words) {
   const values = { ...totals, size, share: totals.slots ? 1 - totals.empty / totals.slots : 1 };
   return ["used", "spared", "cached", "free", "empty"].map((name) =>
-    el("span", { class: `blocks-count is-${name}` }, el("b", {}, String(values[name])), ` ${fill(words[`count.${name}`], values)}`));
+    el("span", { class: `blocks-count is-${name}`, title: words[`count.${name}.why`] }, el("b", {}, String(values[name])), ` ${fill(words[`count.${name}`], values)}`));
 }
 
 function labelOf(view, words) {

@@ -11,9 +11,13 @@ const NAMES = { pModel: "model" };
 const CALM = 900; // milliseconds between two changes of subject that nobody asked for
 const LINKED = 7; // entries of a law that ride in the link, beside the rest
 const SLOW = 0.25; // up to this speed the panel follows the run
+const NARROW = "(max-width: 900px)"; // as in the styles
 
 export function mount(element, { words, options, player }) {
   const choice = choiceOf(player);
+  const body = el("div", {});
+  const close = el("button", { type: "button", class: "inspector-close", "aria-label": words["inspector.close"], onclick: () => choice.set(null) }, "×");
+  element.replaceChildren(close, body);
   let last = { key: "", time: 0, run: "" };
   let state = null;
 
@@ -21,9 +25,9 @@ export function mount(element, { words, options, player }) {
   function subject() {
     const own = choice.value && !choice.value.isAutomatic ? factsOf(choice.value, state) : null;
     if (own) return own;
-    const request = state.requests[SPECULATIVE] ?? Object.values(state.requests)[0];
-    const round = request && roundToShow(request.rounds, isMoving());
-    return round ? factsOf({ ...decisive(request.submitted.request_id, round), isAutomatic: true }, state) : null;
+    const id = state.requests[SPECULATIVE] ? SPECULATIVE : Object.keys(state.requests)[0];
+    const round = id && roundToShow(state.requests[id].rounds, isMoving());
+    return round ? factsOf({ ...decisive(id, round), isAutomatic: true }, state) : null;
   }
 
   const isMoving = () => player.isPlaying || (player.isFollowing && !player.isComplete);
@@ -31,17 +35,22 @@ export function mount(element, { words, options, player }) {
   function draw(isAsked) {
     if (last.run !== player.runId) return begin();
     const isTooSoon = player.speed > SLOW || performance.now() - last.time < CALM;
-    if (!isAsked && isMoving() && isTooSoon) return undefined;
-    const facts = subject();
+    const facts = !isAsked && isMoving() && isTooSoon ? awaited() : subject();
     const key = facts ? JSON.stringify([facts.pick, facts.sentence]) : "";
     if (key !== last.key) put(facts, key);
     return undefined;
   }
 
+  /** In motion nothing new is brought forward; what was shown is hidden until the replay reaches it. */
+  function awaited() {
+    const facts = choice.value && factsOf(choice.value, state);
+    return facts && { ...facts, isAwaited: true };
+  }
+
   function put(facts, key) {
     last = { key, time: performance.now(), run: player.runId };
-    element.replaceChildren(...(facts ? panel(facts, words, options) : [el("p", { class: "inspector-hint" }, words["inspector.empty"])]));
-    if (facts?.pick.isAutomatic && (choice.value?.isAutomatic ?? true)) choice.set(facts.pick);
+    body.replaceChildren(...(facts ? panel(facts, words, options) : [el("p", { class: "inspector-hint" }, words["inspector.empty"])]));
+    if (facts?.pick.isAutomatic && !facts.isAwaited && (choice.value?.isAutomatic ?? true)) choice.set(facts.pick);
   }
 
   /** Another run: what was picked in the last one means nothing here. */
@@ -53,11 +62,20 @@ export function mount(element, { words, options, player }) {
   }
 
   const stop = player.subscribe((events, cursor, now) => { state = now; draw(false); });
-  const stopChoice = choice.subscribe(() => {
+  const stopChoice = choice.subscribe((pick) => {
     state = player.state; // a pick may come with a move of the cursor that is not drawn yet
     draw(true);
+    lift(element, Boolean(pick && !pick.isAutomatic));
   });
   return { update(next) { Object.assign(options, next); }, destroy() { stop(); stopChoice(); } };
+}
+
+/** On a narrow screen the panel comes up over the page (see the styles), and what was touched stays in view. */
+function lift(element, isAsked) {
+  element.classList.toggle("is-lifted", isAsked);
+  const touched = document.activeElement?.closest(".token")?.getBoundingClientRect();
+  const hidden = isAsked && touched && matchMedia(NARROW).matches ? touched.bottom + 12 - element.getBoundingClientRect().top : 0;
+  if (hidden > 0) window.scrollBy({ top: hidden });
 }
 
 /** In motion the latest round; at rest the refusal that was least clear, because there is most to see. */
@@ -98,9 +116,10 @@ function verdict(facts, words) {
   return el("p", { class: `inspector-verdict is-${facts.fate}`, "aria-live": "polite" }, fill(text, used));
 }
 
-/** A probability for people; `isNear` asks for more digits, where two would otherwise look equal. */
+/** A probability for people: 0 and 1 only where it is exactly that; `isNear` asks for more digits, where two would look equal. */
 export function show(value, isNear = false) {
   if (value === null || value === undefined) return "–";
+  if (value === 0 || value === 1) return String(value);
   if (value > 0 && value < 0.0005) return value.toExponential(1).replace("e-", "e−");
   return value.toFixed(isNear ? 6 : 3);
 }

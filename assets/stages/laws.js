@@ -1,8 +1,10 @@
 // Two laws over a few tokens, drawn so that the eye adds: accepted + resampled = p. The tops can be dragged.
+// While `options.veil` names a prediction that the reader has not made, the sum stays covered.
 // Knows nothing of rules or draws: it reports the edited laws and is given new ones.
 
 import { el, fill, reducedMotion } from "../dom.js";
 import { paint } from "../glyphs.js";
+import { read } from "../reader.js";
 
 const ROOM = 1.12; // space above the tallest bar, so that its handle stays inside
 
@@ -11,18 +13,21 @@ export function mount(element, { words, options, value, trigger }) {
   const sum = el("div", { class: "laws-sum" });
   const sentence = el("p", { class: "laws-sentence", "aria-live": "polite" });
   const mover = el("button", { class: "laws-move", type: "button", onclick: moveRejected }, words.move);
-  const foot = el("div", { class: "laws-foot" }, sentence, reducedMotion() ? null : mover);
+  const cover = el("button", { class: "laws-move", type: "button", onclick: uncover }, words.reveal);
+  const foot = el("div", { class: "laws-foot" }, sentence, cover, reducedMotion() ? null : mover);
   element.replaceChildren(legend(words), board, sum, foot);
 
   let laws = { tokens: [], p: [], q: [], editable: false };
   let columns = [];
   let scale = 1;
   let timer = 0;
+  let isVeiled = Boolean(options.veil) && read("predictions", {})[options.veil] === undefined;
 
   // The columns stay where only numbers changed: a knob keeps the focus of whoever moves it with the keyboard.
   function show(next) {
     const isSame = columns.length && laws.editable === next.editable && laws.tokens.join("\n") === next.tokens.join("\n");
     laws = { ...next, p: [...next.p], q: [...next.q] };
+    isVeiled &&= Boolean(next.veil);
     scale = ROOM * Math.max(...laws.p, ...laws.q, 0.05);
     if (!isSame) {
       columns = laws.tokens.map((token, index) => column(token, index));
@@ -79,6 +84,7 @@ export function mount(element, { words, options, value, trigger }) {
 
   // One entry takes the value; the others keep their proportions and fill what is left.
   function change(law, index, value) {
+    isVeiled = false;
     const old = laws[law];
     const wanted = Math.min(1, Math.max(0, Math.round(value * 1000) / 1000));
     const rest = 1 - old[index];
@@ -118,7 +124,15 @@ export function mount(element, { words, options, value, trigger }) {
     const rest = Math.max(0, 1 - alpha);
     mover.disabled = rest < 5e-4;
     sum.replaceChildren(share("kept", alpha, words.accepted), ...(rest > 5e-4 ? [share("missing", rest, words.resampled)] : []));
-    sentence.textContent = fill(rest > 5e-4 ? words.sentence : words.sentence_equal, rest > 5e-4 ? { alpha: short(alpha), rest: short(rest) } : {});
+    const told = rest > 5e-4 ? words.sentence : words.sentence_equal;
+    sentence.textContent = isVeiled ? words.veiled : fill(told, { alpha: short(alpha), rest: short(rest) });
+    sum.hidden = isVeiled;
+    cover.hidden = !isVeiled;
+  }
+
+  function uncover() {
+    isVeiled = false;
+    draw();
   }
 
   function share(kind, value, label) {

@@ -118,8 +118,7 @@ function reckoning(words, number) {
 }
 
 function identityText(identity, words) {
-  if (!identity) return "";
-  if (!identity.isExpected) return words["ledger.identity.law"];
-  if (identity.differsAt >= 0) return fill(words["ledger.identity.no"], { index: identity.differsAt + 1 });
-  return fill(words[identity.areFinished ? "ledger.identity.yes" : "ledger.identity.sofar"], { length: identity.length });
+  if (!identity?.length) return "";
+  if (identity.differsAt < 0) return fill(words[identity.areFinished ? "ledger.identity.yes" : "ledger.identity.sofar"], { length: identity.length });
+  return identity.isExpected ? fill(words["ledger.identity.no"], { index: identity.differsAt + 1 }) : words["ledger.identity.law"];
 }

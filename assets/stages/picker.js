@@ -1,5 +1,6 @@
 // The text of a run as tokens to choose from: each token that had a draft's law beside the target's can be picked.
-// Knows nothing of what is done with the choice. Tokens look as everywhere: colour and shape say their fate.
+// Knows nothing of what is done with the choice. Tokens look as everywhere: colour and shape say their fate, and drafts
+// that were refused stand where they died.
 
 import { el, fill } from "../dom.js";
 import { paint } from "../glyphs.js";
@@ -30,24 +31,22 @@ export function mount(element, { words, player, trigger }) {
   };
 
   function draw(events) {
-    const laws = new Map();
-    const sampled = [];
-    for (const event of events) {
-      if (event.type === "Inspected") laws.set(`${event.round}.${event.position}`, event);
-      if (event.type === "Sampled") sampled.push(event);
-    }
-    const key = `${player.runId} ${sampled.length} ${laws.size}`;
+    const { laws, rounds } = gathered(events);
+    const num = [...rounds.values()].reduce((sum, round) => sum + round.sampled.length, 0);
+    const key = `${player.runId} ${num} ${laws.size}`;
     if (key === drawn) return;
     drawn = key;
-    const first = new Map();
-    text.replaceChildren(
-      ...sampled.map((event) => {
-        if (!first.has(event.round)) first.set(event.round, event.index);
-        return tokenOf(event, event.index - first.get(event.round), laws);
-      }),
-    );
-    if (!sampled.length) text.append(el("span", { class: "picker-empty" }, words.empty));
+    text.replaceChildren(...[...rounds.values()].flatMap((round) => nodesOf(round, laws)));
+    if (!rounds.size) text.append(el("span", { class: "picker-empty" }, words.empty));
     mark();
+  }
+
+  /** Accepted drafts, then those that died, then the token that the target gave. */
+  function nodesOf({ sampled, drafted, verdicts }, laws) {
+    const tokens = sampled.map((event, position) => tokenOf(event, position, laws));
+    const num = sampled.filter((event) => event.fate === "accepted").length;
+    const dead = verdicts.flatMap((verdict, at) => (verdict === "accepted" ? [] : [ghostOf(drafted[at], verdict)]));
+    return [...tokens.slice(0, num), ...dead, ...tokens.slice(num)];
   }
 
   function tokenOf(event, position, laws) {
@@ -66,6 +65,29 @@ export function mount(element, { words, player, trigger }) {
     return node;
   }
 
+  function ghostOf(piece, verdict) {
+    const node = el("span", { class: `token fate-rejected is-${verdict}`, title: words[verdict] });
+    paint(node, piece);
+    return node;
+  }
+
   const stop = player.subscribe((events, cursor) => draw(events.slice(0, cursor)));
   return { update() {}, destroy: stop };
+}
+
+/** The laws by place, and for each round with a token what was sampled, drafted and decided. */
+function gathered(events) {
+  const laws = new Map();
+  const rounds = new Map();
+  const drafts = new Map();
+  const decided = new Map();
+  for (const event of events) {
+    if (event.type === "Inspected") laws.set(`${event.round}.${event.position}`, event);
+    if (event.type === "Drafted") drafts.set(event.round, event.pieces);
+    if (event.type === "Verified") decided.set(event.round, event.verdicts);
+    if (event.type !== "Sampled") continue;
+    if (!rounds.has(event.round)) rounds.set(event.round, { sampled: [], drafted: drafts.get(event.round) ?? [], verdicts: decided.get(event.round) ?? [] });
+    rounds.get(event.round).sampled.push(event);
+  }
+  return { laws, rounds };
 }

@@ -35,7 +35,7 @@ export function mount(element, { words, options, value, language, trigger, setVa
   }
 
   function head() {
-    return el("legend", {}, el("span", { class: "label" }, words["frame.label"]), el("span", { class: "predict-question" }, rich(words.question)));
+    return el("legend", {}, el("span", { class: "predict-question" }, rich(words.question)));
   }
 
   const answer = isValid(kept) ? kept : value;

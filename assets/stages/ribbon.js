@@ -57,7 +57,7 @@ export function mount(element, { words, player, language }) {
   const stop = player.subscribe((events, cursor, state) => {
     readOn(events);
     rescale();
-    for (const lane of lanes) lane.draw(state.requests[lane.id], player.isPlaying ? scroll : null);
+    for (const lane of lanes) lane.draw(cursor, player.isPlaying ? scroll : null);
   });
   const stopChoice = choice.subscribe((pick) => lanes.forEach((lane) => lane.mark(pick, scroll)));
   const resized = new ResizeObserver(rescale);
@@ -108,8 +108,8 @@ function makeLane(id, words, go) {
     node.style.setProperty("--dead", Math.max(0, ...rounds.map((one) => deadOf(one.fold).length)));
   }
 
-  function draw(request, scroll) {
-    const past = (request?.rounds ?? []).filter((round) => round.bill).length;
+  function draw(cursor, scroll) {
+    const past = rounds.filter((round) => round.cursor <= cursor).length; // a long prompt has a bill for each part
     if (past === numPast) return;
     numPast = past;
     rounds.forEach((round, at) => round.node.classList.toggle("is-ahead", at >= past));
@@ -148,7 +148,7 @@ function deadOf(fold) {
 /** A round: kept tokens upwards, dead drafts downwards, and its bill. */
 function drawRound({ fold, start, end }, request, words) {
   const cell = (kind) => el("i", { class: `ribbon-cell ribbon-${kind}` });
-  const kept = fold.sampled.map((index) => cell(`fate-${request.tokens[index].fate}`));
+  const kept = fold.sampled.map((index) => cell(`fate-${request.tokens[index]?.fate ?? "target"}`));
   const dead = deadOf(fold).map((verdict) => cell(verdict));
   const bill = fold.bill;
   const parts = { draft: bill.seconds_draft, verify: bill.seconds_forward, rest: bill.seconds_accept + bill.seconds_other };
@@ -167,7 +167,7 @@ function drawRound({ fold, start, end }, request, words) {
 
 function sentence(fold, seconds, words) {
   const values = { round: fold.round, time: formatSeconds(seconds), kept: fold.sampled.length };
-  if (!fold.verified) return fill(words[fold.sampled.includes(0) ? "ribbon.prefill" : "ribbon.plain"], values);
+  if (!fold.verified) return fill(words[fold.sampled.includes(0) || !fold.sampled.length ? "ribbon.prefill" : "ribbon.plain"], values);
   const { token_ids, num_accepted } = fold.verified;
   return fill(words["ribbon.round"], { ...values, drafted: token_ids.length, accepted: num_accepted, dead: deadOf(fold).length });
 }

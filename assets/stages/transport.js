@@ -18,7 +18,7 @@ export function mount(element, { words, options, player, trigger }) {
   const first = { run: null, announced: null };
   const stop = player.subscribe(() => {
     draw(parts, player, words);
-    first.run ??= player.runId || null;
+    first.run ??= player.isEmpty ? "" : player.runId || null;
     const isNew = player.isComplete && player.runId !== first.run && player.runId !== first.announced;
     if (isNew) {
       first.announced = player.runId;
@@ -88,8 +88,14 @@ function draw(parts, player, words) {
   parts.follow.hidden = !player.isLive || player.isFollowing;
   const name = stateOf(player);
   parts.state.dataset.state = name;
-  const text = player.message || fill(words[`state.${name}`], factsOf(player));
-  if (parts.state.textContent !== text) parts.state.textContent = text;
+  say(parts.state, player.message || fill(words[`state.${name}`], factsOf(player)));
+}
+
+/** A date is never torn at its hyphens. */
+function say(node, text) {
+  if (node.textContent === text) return;
+  const parts = text.split(/(\d{4}-\d\d-\d\d)/);
+  node.replaceChildren(...parts.map((part, at) => (at % 2 ? el("span", { class: "transport-date" }, part) : part)));
 }
 
 function swapIcon(button, name, words) {

@@ -1,24 +1,37 @@
-"""`python -m engine.bench NAME …` runs main(arguments) of engine/bench/NAME.py.
+"""`python -m engine.bench NAME …` runs main(arguments) of engine/bench/NAME.py; without a name it lists them.
 
-Knows nothing of the measurements, only that each is a module in this folder.
+Knows nothing of the measurements, only that each is a module in this folder that has a main.
 """
 
+import ast
 import importlib
-import pkgutil
 import sys
-
-import engine.bench
+from pathlib import Path
 
 
 def main(arguments: list[str]) -> int:
     """Run the named measurement; returns its exit status, or 2 with a sentence where there is none of that name."""
-    names = sorted(module.name for module in pkgutil.iter_modules(engine.bench.__path__) if module.name != "__main__")
-    if not arguments or arguments[0] not in names:
-        asked = f"There is no measurement {arguments[0]!r}." if arguments else "Which measurement?"
-        print(f"{asked} Known: {', '.join(names)}. Say: python -m engine.bench NAME", file=sys.stderr)
+    known = measurements()
+    if not arguments:
+        print("Measurements, each run by `python -m engine.bench NAME`; `NAME --help` tells its options:")
+        for name, purpose in known.items():
+            print(f"  {name:10} {purpose}")
+        return 0
+    if arguments[0] not in known:
+        print(f"There is no measurement {arguments[0]!r}. Known: {', '.join(known)}.", file=sys.stderr)
         return 2
-    measurement = importlib.import_module(f"engine.bench.{arguments[0]}")
-    return measurement.main(arguments[1:]) or 0
+    return importlib.import_module(f"engine.bench.{arguments[0]}").main(arguments[1:]) or 0
+
+
+def measurements() -> dict[str, str]:
+    """What each module that can be run says of itself in its first line, by name; none of them is imported."""
+    found = {}
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        is_runnable = any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body)
+        if is_runnable and path.stem != "__main__":
+            found[path.stem] = (ast.get_docstring(tree) or "").split("\n")[0]
+    return found
 
 
 if __name__ == "__main__":

@@ -5,41 +5,40 @@ part where llama-cpp-python is installed.
 """
 
 import argparse
+import importlib.metadata
 import json
 import os
 import platform
+import re
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
 
-from engine import Engine, EngineConfig, RoundFinished, SamplingParams
+from engine import Engine, EngineConfig, SamplingParams
+from engine.batch import Batch, Part
 from engine.bench.prompts import KINDS
-from engine.request import Request
+from engine.report import cpu_name
+from engine.tokenizer import Tokenizer
 from engine.weights import load
 
 Generate = Callable[[list[int], int], tuple[int, float]]  # prompt ids, new tokens → (tokens produced, seconds)
 
 
-def ours(dtype: str, drafter: str, draft_length: int) -> Generate:
-    """Our engine; the time is the engine's own clock, all rounds with their prefill."""
-    engine = _engines.setdefault(dtype, Engine(EngineConfig(dtype=dtype, prefix_caching=False)))
-    _label = drafter
+def ours(engine: Engine, drafter: str, draft_length: int) -> Generate:
+    """Our engine, from the call to its return: prefill, events and text included."""
 
     def generate(prompt: list[int], num_new: int) -> tuple[int, float]:
         params = SamplingParams(max_new_tokens=num_new, draft_length=draft_length, ignore_eos=True)
-        events = list(engine.run([Request(prompt, params, _label)]))
-        bills = [event for event in events if isinstance(event, RoundFinished)]
-        return num_new, bills[-1].request_clock
+        start = time.perf_counter()
+        completion = engine.generate(prompt, params, drafter)
+        return len(completion.token_ids), time.perf_counter() - start
 
     return generate
-
-
-_engines: dict[str, Engine] = {}
 
 
 def transformers_model(folder: Path) -> object:
@@ -88,32 +87,34 @@ def llama_cpp(path: str, draft_length: int) -> Generate | None:
     return generate
 
 
-def contestants(folder: Path, options: argparse.Namespace) -> dict[str, Generate]:
-    """Everybody who can take part, by name."""
+def contestants(folder: Path, engines: Mapping[str, Engine], options: argparse.Namespace) -> dict[str, Generate]:
+    """Everybody who can take part and is wanted, by name."""
     model = transformers_model(folder)
-    all_of_them: dict[str, Generate | None] = {
+    everybody: dict[str, Generate | None] = {
         "transformers fp32": transformers_generate(model),
         "transformers fp32 prompt lookup 5": transformers_generate(model, prompt_lookup_num_tokens=5),
-        "transformers fp32 early exit 15": transformers_generate(model, assistant_early_exit=15)
-        if options.assisted
-        else None,
+        "transformers fp32 early exit 15": transformers_generate(model, assistant_early_exit=15),
     }
-    for dtype in ("float32", "float16", "int8"):
-        all_of_them[f"ours {dtype}"] = ours(dtype, "none", 0)
-        all_of_them[f"ours {dtype} ngram {options.draft_length}"] = ours(dtype, "ngram", options.draft_length)
-    all_of_them["ours float16 layer_skip 4"] = ours("float16", "layer_skip", 4)
+    for dtype, engine in engines.items():
+        everybody[f"ours {dtype}"] = ours(engine, "none", 0)
+        everybody[f"ours {dtype} ngram {options.draft_length}"] = ours(engine, "ngram", options.draft_length)
+        everybody[f"ours {dtype} layer_skip 4"] = ours(engine, "layer_skip", 4)
+        everybody[f"ours {dtype} early_exit 4"] = ours(engine, "early_exit", 4)
     for path in options.gguf:
         name = f"llama.cpp {Path(path).stem}"
-        all_of_them[name] = llama_cpp(path, 0)
-        all_of_them[f"{name} lookup 5"] = llama_cpp(path, 5)
-    return {name: generate for name, generate in all_of_them.items() if generate is not None}
+        everybody[name] = llama_cpp(path, 0)
+        everybody[f"{name} lookup 5"] = llama_cpp(path, 5)
+    is_wanted = re.compile(options.only).search
+    return {name: generate for name, generate in everybody.items() if generate is not None and is_wanted(name)}
 
 
-def measure(generators: dict[str, Generate], repeats: int, num_new: int) -> dict[str, dict[str, list[float]]]:
-    """Tokens per second of each, by kind and repeat (a kind's prompts together); the order turns with the repeats."""
-    engine = next(iter(_engines.values()))
-    prompts = {kind: [engine.tokenizer.chat(text) for text in texts] for kind, texts in KINDS.items()}
-    rates: dict[str, dict[str, list[float]]] = {name: {kind: [] for kind in KINDS} for name in generators}
+Rates = dict[str, dict[str, list[float]]]  # tokens per second by contestant, kind and repeat
+
+
+def measure(generators: dict[str, Generate], tokenizer: Tokenizer, repeats: int, num_new: int) -> Rates:
+    """The rate of each over a kind's prompts together; who is first turns with the repeats."""
+    prompts = {kind: [tokenizer.chat(text) for text in texts] for kind, texts in KINDS.items()}
+    rates: Rates = {name: {kind: [] for kind in KINDS} for name in generators}
     names = list(generators)
     for repeat in range(repeats + 1):  # the first one warms up
         for kind, texts in prompts.items():
@@ -126,17 +127,14 @@ def measure(generators: dict[str, Generate], repeats: int, num_new: int) -> dict
     return rates
 
 
-def compare(rates: dict[str, dict[str, list[float]]], one: str, other: str, kinds: list[str]) -> dict[str, float]:
+def compare(rates: Rates, one: str, other: str, kinds: list[str]) -> dict[str, float]:
     """Median, lowest and highest of the per-repeat ratios one/other over `kinds`."""
     ratios = [a / b for kind in kinds for a, b in zip(rates[one][kind], rates[other][kind], strict=True)]
     return {"median": statistics.median(ratios), "lowest": min(ratios), "highest": max(ratios)}
 
 
-def verify_cost(dtype: str = "float16", width: int = 5, context: int = 256, repeats: int = 60) -> dict[str, float]:
+def verify_cost(engine: Engine, width: int = 5, context: int = 256, repeats: int = 60) -> dict[str, float]:
     """A pass over `width` rows against a plain step at the same context, interleaved: medians and their ratio."""
-    from engine.batch import Batch, Part
-
-    engine = _engines[dtype]
     table = range(-(-(context + width) // engine.config.block_size))
     rows = list(range(100, 100 + context))
     engine.model.forward(Batch.join([Part("prompt", rows, table, 0, num_logits=1)]), engine.cache)
@@ -164,48 +162,61 @@ def _timed(function: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-TARGETS = [  # (name, one, other, kinds, least ratio)
-    ("vanilla fp32 against transformers", "ours float32", "transformers fp32", list(KINDS), 2.0),
-    ("vanilla fp16 against transformers", "ours float16", "transformers fp32", list(KINDS), 3.3),
-    ("ngram on copy-heavy prompts against our vanilla", "ours float16 ngram {k}", "ours float16", ["copy"], 3.0),
-    ("ngram on open chat against our vanilla", "ours float16 ngram {k}", "ours float16", ["chat"], 0.95),
-]
+OURS = "ours float16"
+NGRAM = "ours float16 ngram {k}"
 
 
-def report(rates: dict[str, dict[str, list[float]]], options: argparse.Namespace) -> dict[str, object]:
+def targets(rates: Rates, k: int) -> list[dict[str, object]]:
+    """What this project wants of itself, as far as those concerned took part."""
+    everywhere = list(KINDS)
+    llamas = [name for name in rates if name.startswith("llama.cpp")]
+    f16 = next((name for name in llamas if "16" in name and "lookup" not in name), "llama.cpp F16")
+    best = max(llamas, key=lambda name: statistics.median(rates[name]["copy"]), default="llama.cpp")
+    pairs = [  # one, other, kinds, least ratio
+        ("ours float32", "transformers fp32", everywhere, 2.0),
+        (OURS, "transformers fp32", everywhere, 3.3),
+        (OURS, f16, everywhere, 0.9),
+        (NGRAM, OURS, ["copy"], 3.0),
+        (NGRAM, OURS, ["chat"], 0.95),
+        (NGRAM, best, ["copy"], 1.2),
+    ]
+    found = []
+    for one, other, kinds, least in ((one.format(k=k), *rest) for one, *rest in pairs):
+        if one in rates and other in rates:
+            what = f"{one} / {other}, {', '.join(kinds)}"
+            found.append({"what": what, "target": least, **compare(rates, one, other, kinds)})
+    return found
+
+
+def report(rates: Rates, engines: Mapping[str, Engine], options: argparse.Namespace) -> dict[str, object]:
     """All figures of a run with their provenance; prints them as tables."""
     reach = bandwidth()
     medians = {name: {kind: statistics.median(v) for kind, v in kinds.items()} for name, kinds in rates.items()}
+    floors = {dtype: reach / engine.model.num_bytes for dtype, engine in engines.items()}  # plain tokens/s at most
     for name, kinds in medians.items():
-        print(f"{name:40s}" + "".join(f"{kind:>6s} {rate:6.1f} tok/s" for kind, rate in kinds.items()))
-    targets = []
-    for label, one, other, kinds, least in TARGETS:
-        ratio = compare(rates, one.format(k=options.draft_length), other, kinds)
-        targets.append({"what": label, "target": least, **ratio})
-    f16 = next((name for name in rates if name.startswith("llama.cpp") and "16" in name and "lookup" not in name), "")
-    peers = [name for name in rates if name.startswith("llama.cpp")]
-    if f16:
-        ratio = compare(rates, "ours float16", f16, list(KINDS))
-        targets.append({"what": f"vanilla fp16 against {f16}", "target": 0.9, **ratio})
-    if peers:
-        best = max(peers, key=lambda name: medians[name]["copy"])
-        ratio = compare(rates, f"ours float16 ngram {options.draft_length}", best, ["copy"])
-        targets.append({"what": f"ngram on copy-heavy prompts against {best}", "target": 1.2, **ratio})
-    cost = verify_cost()
-    targets.append({"what": "a 5-token verify pass against a plain step, fp16", "target": 1.3, "median": cost["ratio"]})
-    for item in targets:
+        floor = floors.get(name.split()[1]) if name.startswith("ours") else None
+        share = f"   {kinds['chat'] / floor:.0%} of the bandwidth floor on chat" if floor else ""
+        print(f"{name:36s}" + "".join(f"{kind:>6s} {rate:6.1f} tok/s" for kind, rate in kinds.items()) + share)
+    found = targets(rates, options.draft_length)
+    cost = verify_cost(engines["float16"])
+    found.append({"what": "a pass of 5 rows / a plain step, fp16 (at most)", "target": 1.3, "median": cost["ratio"]})
+    for item in found:
         span = f" ({item['lowest']:.2f} to {item['highest']:.2f})" if "lowest" in item else ""
-        print(f"{item['what']:64s} {item['median']:.2f}{span}   wanted {item['target']}")
-    floors = {}
-    for dtype, engine in _engines.items():
-        floors[dtype] = engine.model.num_bytes / reach * medians[f"ours {dtype}"]["chat"]
-        print(f"ours {dtype}: {floors[dtype]:.0%} of the bandwidth floor on chat")
+        print(f"{item['what']:72s} {item['median']:.2f}{span}   wanted {item['target']}")
     return {
-        "date": time.strftime("%Y-%m-%d"), "machine": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(), "threads": torch.get_num_threads(), "torch": torch.__version__,
-        "new_tokens": options.num_new, "repeats": options.repeats, "bandwidth_bytes_per_second": reach,
-        "tokens_per_second": rates, "targets": targets, "verify": cost, "fraction_of_floor": floors,
+        "date": time.strftime("%Y-%m-%d"), "cpu": cpu_name(), "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(), "versions": versions(), "new_tokens": options.num_new,
+        "repeats": options.repeats, "bandwidth_bytes_per_second": reach, "tokens_per_second_at_the_floor": floors,
+        "tokens_per_second": rates, "targets": found, "verify": cost,
     }  # fmt: skip
+
+
+def versions() -> dict[str, str]:
+    """Of everybody who took part or could have."""
+    names = ("torch", "transformers", "llama-cpp-python")
+    installed = {item.metadata["Name"] for item in importlib.metadata.distributions()}
+    found = {name: importlib.metadata.version(name) for name in names if installed & {name, name.replace("-", "_")}}
+    return {"python": platform.python_version(), **found}
 
 
 def main(arguments: list[str]) -> int:
@@ -213,13 +224,15 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m engine.bench peers", description=__doc__)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--num-new", type=int, default=128)
-    parser.add_argument("--draft-length", type=int, default=8)
+    parser.add_argument("--draft-length", type=int, default=5)
     parser.add_argument("--gguf", action="append", default=[], help="a GGUF file for llama.cpp; may be given again")
-    parser.add_argument("--assisted", action="store_true", help="also transformers' early-exit assistant (slow)")
+    parser.add_argument("--only", default="", help="a regular expression that the names of those who run must hold")
     parser.add_argument("--out", default=str(Path(tempfile.gettempdir()) / "peers.json"))
     options = parser.parse_args(arguments)
-    generators = contestants(load("smollm2-135m").folder, options)
-    result = report(measure(generators, options.repeats, options.num_new), options)
-    Path(options.out).write_text(json.dumps(result, indent=1))
+    configs = {dtype: EngineConfig(dtype=dtype, prefix_caching=False) for dtype in ("float32", "float16", "int8")}
+    engines = {dtype: Engine(config) for dtype, config in configs.items()}
+    generators = contestants(load("smollm2-135m").folder, engines, options)
+    rates = measure(generators, engines["float16"].tokenizer, options.repeats, options.num_new)
+    Path(options.out).write_text(json.dumps(report(rates, engines, options), indent=1))
     print(f"written to {options.out}")
     return 0

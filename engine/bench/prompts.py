@@ -1,4 +1,7 @@
-"""Prompts of three kinds for measurements, of our own writing. Knows nothing of what is measured with them."""
+"""Prompts of three kinds for measurements, of our own writing. Knows nothing of what is measured with them.
+
+"copy" are prompts that the default model really answers by copying; it does not obey every request to repeat a text.
+"""
 
 _GARDEN = (
     "The community garden on Mill Lane opened in April 1987 on the site of an old rope factory. It has forty-two "
@@ -8,13 +11,16 @@ _GARDEN = (
     "money pays for tools, water and the repair of paths. A waiting list of thirty names shows how much the "
     "neighbours like it."
 )
-_MINUTES = (
-    "Minutes of the meeting of 12 March. Present: Adams, Baker, Chen, Diaz. Item 1: the roof. Baker reported that "
-    "three offers had come in, the lowest at 8,400. It was agreed to accept the lowest offer if the firm can start in "
-    "May. Item 2: the library. Chen asked for two more shelves and a lamp. Agreed. Item 3: the newsletter. Diaz will "
-    "write the next issue and send a draft to all by 1 April. Item 4: any other business. Adams reminded everyone "
-    "that the keys must be returned. The next meeting is on 9 April at seven in the evening."
-)
+_DELIVERIES = """1. Apples from the orchard, two crates, delivered on Monday
+2. Bread from the bakery on Hill Street, twelve loaves
+3. Cheese from the dairy, four wheels, paid in advance
+4. Dried beans from the market, three sacks
+5. Eggs from the farm, ten boxes, to be checked
+6. Flour from the mill, two sacks, delivered on Tuesday
+7. Grapes from the vineyard, one crate
+8. Honey from the garden, fifteen jars, without labels
+9. Lemons from the harbour, one box, delivered on Friday
+10. Milk from the dairy, forty bottles, to be returned"""
 _CLASS = """class Account:
     def __init__(self, owner, balance=0):
         self.owner = owner
@@ -33,8 +39,8 @@ _CLASS = """class Account:
 
 KINDS: dict[str, tuple[str, ...]] = {
     "copy": (
-        f"Repeat the following text word for word.\n\n{_GARDEN}",
-        f"Copy these minutes exactly as they are.\n\n{_MINUTES}",
+        f"Correct the spelling of this text and change nothing else:\n\n{_GARDEN}",
+        f"Repeat this list exactly:\n\n{_DELIVERIES}",
         f"Write out this Python class again without any change:\n\n{_CLASS}",
     ),
     "chat": (

@@ -11,14 +11,17 @@ from engine.sequence import Sequence
 
 LONGEST = 4  # tokens of the longest key
 SHORTEST = 2
-WORTH = 0.5  # accepted tokens per lookup below which only the longest keys are trusted
+FEWEST = 2  # drafts: a pass over three rows costs hardly more than a plain step
+GROWTH = 4  # times as many after a draft that was accepted as a whole
+WORTH = 0.25  # accepted tokens per lookup below which only the longest keys are trusted
 MEMORY = 0.25  # weight of the newest lookup in that average
 
 
 class NgramDrafter:
     """Finds the latest earlier place where the sequence's last 4, 3 or 2 tokens stood, and copies on from there.
 
-    A verify pass costs more than a plain step, so where lookups have not paid lately a short key is not enough.
+    Wide verify passes cost more than a plain step. So a draft gets longer when the one before was accepted as a whole,
+    and as short as the accepted part when not; and where lookups have not paid lately, a short key is not enough.
     """
 
     needs_slots = False
@@ -28,7 +31,8 @@ class NgramDrafter:
     def __init__(self) -> None:
         self._last_end: dict[tuple[int, ...], int] = {}  # key → index after its latest occurrence
         self._num_indexed = 0
-        self._mean_accepted = 2 * WORTH
+        self._mean_accepted = 1.0
+        self._length = 2 * FEWEST  # of the next draft
 
     def propose(self, sequence: Sequence, num_tokens: int, table: Ids[int]) -> Proposal:
         """The continuation of the latest match of the longest key, or nothing."""
@@ -38,12 +42,13 @@ class NgramDrafter:
         for length in range(LONGEST, shortest - 1, -1):
             end = self._last_end.get(tuple(token_ids[-length:]))
             if end is not None and len(token_ids) > length:
-                return Proposal(_copy(token_ids, end, num_tokens), found_at=end)
+                return Proposal(_copy(token_ids, end, min(num_tokens, self._length)), found_at=end)
         return NOTHING
 
     def update(self, sequence: Sequence, num_drafted: int, num_accepted: int) -> None:
-        """Remembers whether lookups pay."""
+        """Remembers whether lookups pay, and how far to trust the next."""
         if num_drafted:
+            self._length = max(FEWEST, GROWTH * num_drafted if num_accepted == num_drafted else num_accepted)
             self._mean_accepted += MEMORY * (num_accepted - self._mean_accepted)
 
     def _index(self, token_ids: list[int]) -> None:

@@ -11,10 +11,11 @@ from sample_app import served
 import app
 from lessons import live
 from lessons import page as pages
+from lessons.words import FRAME, load
 
 pytestmark = pytest.mark.browser
-P_FIELD = "p, the target's law"
-Q_FIELD = "q, the draft's law"
+P_FIELD = "p, the target's distribution"
+Q_FIELD = "q, the draft's distribution"
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,24 @@ def choose_example(page: Page, name: str, first_entry: str) -> None:
 # ---- the picture --------------------------------------------------------------------------------------------------
 
 
+def test_question_prediction_and_picture_share_the_first_screen(lesson: Page) -> None:
+    expect(lesson.locator("#acceptance-predict-alpha .predict-question")).to_be_in_viewport()
+    expect(lesson.locator(".laws-board")).to_be_in_viewport(ratio=0.9)
+    assert lesson.evaluate("scrollY") == 0
+
+
+def test_the_picture_does_not_give_the_answer_away_before_the_reader_commits(lesson: Page) -> None:
+    expect(lesson.locator(".laws-sum")).to_be_hidden()
+    expect(lesson.locator(".laws-sentence")).not_to_contain_text(".70")
+    box = lesson.locator("#acceptance-predict-alpha")
+    box.get_by_role("slider").fill("0.42")
+    box.get_by_role("button").first.click()
+    expect(lesson.locator(".laws-sum")).to_be_visible()
+    expect(lesson.locator(".laws-sentence")).to_contain_text("Accepted .70 + resampled .30 = p")
+    lesson.reload()
+    expect(lesson.locator(".laws-sentence")).to_contain_text("Accepted .70 + resampled .30 = p")
+
+
 def test_accepted_and_resampled_fill_every_column_up_to_p_and_no_further(lesson: Page) -> None:
     script = """columns => columns.map(column => {
         const style = name => column.querySelector(name).style;
@@ -60,6 +79,7 @@ def test_accepted_and_resampled_fill_every_column_up_to_p_and_no_further(lesson:
         return filled - parseFloat(style('.laws-handle-p').bottom);
     })"""
     assert lesson.locator(".laws-column").evaluate_all(script) == pytest.approx([0, 0, 0], abs=1e-6)
+    lesson.get_by_role("button", name="Show the sum").click()
     expect(lesson.locator(".laws-sentence")).to_contain_text("Accepted .70 + resampled .30 = p")
 
 
@@ -135,6 +155,33 @@ def test_bad_input_gets_a_sentence_and_the_picture_stays(lesson: Page, text: str
     expect(lesson.get_by_role("alert")).to_have_count(0)
 
 
+def test_what_is_wrong_stands_directly_below_its_field_and_the_field_is_marked(lesson: Page) -> None:
+    p_field, q_field = lesson.get_by_label(P_FIELD), lesson.get_by_label(Q_FIELD)
+    color = "node => getComputedStyle(node).borderColor"
+    plain = p_field.evaluate(color)
+    for field, other, text in ((p_field, q_field, "x 1 1"), (q_field, p_field, "-1 1 1")):
+        before = field.input_value()
+        field.fill(text)
+        alert = lesson.get_by_role("alert")
+        expect(alert).to_be_visible()
+        lesson.locator("h1").first.click()  # the field loses the focus, which has a colour of its own
+        box, below = field.bounding_box(), alert.bounding_box()
+        assert 0 <= below["y"] - box["y"] - box["height"] <= 40
+        expect(field).not_to_have_css("border-color", plain)
+        assert other.evaluate(color) == plain
+        field.fill(before)
+        expect(alert).to_have_count(0)
+        lesson.locator("h1").first.click()
+        expect(field).to_have_css("border-color", plain)
+
+
+def test_the_example_is_called_your_own_once_it_was_changed(lesson: Page) -> None:
+    lesson.get_by_label(P_FIELD).fill("6 3 1")
+    expect(lesson.get_by_label("Example")).to_have_value("Your own")
+    lesson.get_by_label(P_FIELD).fill("0.5, 0.3, 0.2")
+    expect(lesson.get_by_label("Example")).to_have_value("Three tokens")
+
+
 def test_a_link_opens_the_lesson_with_its_laws(page: Page, url: str) -> None:
     opened(page, f"{url}/?lesson=acceptance&p=1%2F4+3%2F4&q=0.5+0.5")
     expect(page.locator(".laws-column")).to_have_count(2)
@@ -203,16 +250,47 @@ def test_any_drafted_token_of_a_run_lends_its_laws(lesson: Page) -> None:
     token = lesson.locator(".picker-text button").first
     token.click()
     expect(token).to_have_attribute("aria-pressed", "true")
-    expect(lesson.get_by_text("entries of p and q")).to_be_visible()
+    expect(lesson.get_by_text("entries of p and q")).to_be_attached()
     expect(lesson.locator(".laws-column")).to_have_count(8)
     expect(lesson.locator(".laws-name").last).to_have_text("others")
-    lesson.get_by_role("link", name="Show them in the picture").click()
-    expect(lesson.locator("#acceptance-picture")).to_be_in_viewport()
+    expect(lesson.get_by_label("Example")).to_have_value("From the model")
+    expect(lesson.locator(".laws-board")).to_be_in_viewport()
+    choose_example(lesson, "Four tokens, order reversed", "0.4")
+    expect(lesson.locator(".laws-column")).to_have_count(4)
+
+
+def test_the_fields_show_all_eight_entries_of_the_models_laws(lesson: Page) -> None:
+    lesson.locator(".picker-text button").first.click()
+    expect(lesson.locator(".laws-column")).to_have_count(8)
+    for label in (P_FIELD, Q_FIELD):
+        cut = lesson.get_by_label(label).evaluate("node => node.scrollWidth - node.clientWidth")
+        assert cut <= 0
+
+
+def test_tokens_of_the_run_look_as_in_the_lab_and_refused_drafts_are_there(lesson: Page) -> None:
+    resampled = lesson.locator(".picker-text .token.fate-resampled").first
+    expect(resampled).to_have_css("border-style", "dashed")
+    refused = lesson.locator(".picker-text .token.fate-rejected.is-rejected").first
+    expect(refused).to_have_css("text-decoration-line", "line-through")
+    order = "node => node.nextElementSibling.className"
+    assert re.search("fate-resampled|is-unreached", refused.evaluate(order))
+    legend = lesson.locator("ul.legend .token")
+    expect(legend).to_have_text(["target", "accepted", "resampled", "bonus", "rejected"])
+
+
+@pytest.mark.parametrize("prompt", ["", "   "])
+def test_an_empty_prompt_is_refused_with_the_lab_s_sentence_here_and_as_a_toast(lesson: Page, prompt: str) -> None:
+    lesson.get_by_label("Prompt").fill(prompt)
+    lesson.locator("#acceptance-run").click()
+    sentence = load(FRAME, "en")("error.empty_prompt")
+    expect(lesson.locator("#acceptance-taken [role=alert]")).to_have_text(sentence)
+    expect(lesson.locator(".toast-body")).to_contain_text(sentence)
+    expect(lesson.locator(".picker-text button").first).to_be_attached()
 
 
 def test_without_a_model_running_says_why_not_and_the_recorded_run_stays(lesson: Page) -> None:
-    lesson.get_by_role("button", name="Run", exact=True).click()
-    expect(lesson.get_by_role("alert")).to_contain_text("without a model")
+    lesson.locator("#acceptance-run").click()
+    expect(lesson.locator("#acceptance-taken [role=alert]")).to_contain_text("without a model")
     expect(lesson.locator(".picker-text button").first).to_be_visible()
 
 
@@ -221,6 +299,7 @@ def test_without_a_model_running_says_why_not_and_the_recorded_run_stays(lesson:
 
 def test_the_chinese_page_speaks_chinese(page: Page, url: str) -> None:
     opened(page, f"{url}/zh/")
+    page.get_by_role("button", name="显示总和").click()
     expect(page.locator(".laws-sentence")).to_contain_text("接受 .70 + 重采 .30 = p")
     expect(card(page, "resample_from_p").locator(".rules-verdict")).to_have_text("✗ 不是 p")
 
@@ -231,3 +310,10 @@ def test_it_fits_a_phone_with_eight_tokens(phone: Page, url: str) -> None:
     assert phone.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
     edges = phone.locator(".laws-numbers").evaluate_all("all => all.map(one => one.scrollWidth - one.clientWidth)")
     assert max(edges) <= 1
+
+
+@pytest.mark.parametrize("path", ["", "/zh"])
+def test_no_table_and_no_formula_is_cut_on_a_phone(phone: Page, url: str, path: str) -> None:
+    opened(phone, f"{url}{path}/")
+    table = phone.locator("table.figures").filter(has_text="1,000")
+    assert table.evaluate("node => node.scrollWidth - node.parentElement.clientWidth") <= 0

@@ -9,6 +9,7 @@ from fake_engine import FakeEngine
 from playwright.sync_api import Locator, Page, expect
 from sample_app import sample_book, served, wait_for
 
+from engine import Request, SamplingParams
 from lessons import live
 
 pytestmark = pytest.mark.browser
@@ -214,6 +215,39 @@ def test_a_second_run_sees_its_place_in_the_queue(page: Page, url: str, engine: 
     live.stop(player(page, "runId"))
 
 
+def test_a_run_that_failed_says_why_in_the_pages_language(page: Page, url: str, engine: None) -> None:
+    bar = opened(page, f"{url}/zh/?lesson=sample")
+    page.get_by_label("Prompt").fill("")
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(bar.locator(".transport-state")).to_have_text("提示词为空，请至少输入一个字符。")
+
+
+def test_a_run_that_another_of_the_page_put_aside_is_watched_and_resumes(page: Page, url: str, engine: None) -> None:
+    opened(page, f"{url}/?lesson=sample&tokens=100")
+    page.get_by_role("button", name="Run", exact=True).click()
+    wait_for(lambda: player(page, "wasLive") and player(page, "events.length") > 20)
+    first = live.find(player(page, "runId"))
+    second = live.find(live.run([Request("a b c", SamplingParams(max_new_tokens=5), id="one")]))
+    page.evaluate(f"window.inferencePage.playerFor('other').load('{second.id}')")
+    wait_for(lambda: bool(second.readers) and second.readers == first.readers)  # one stream watches both
+    wait_for(lambda: player(page, "isComplete"))
+    wait_for(lambda: player(page, "isComplete", "other"))
+    assert (first.ending, second.ending) == ("finished", "finished")
+    assert player(page, "events.length") == len(first.events)
+
+
+def test_a_page_may_have_three_runs_waiting(page: Page, url: str, engine: None) -> None:
+    opened(page, f"{url}/?lesson=sample&tokens=400")
+    run = page.get_by_role("button", name="Run", exact=True)
+    run.click()
+    wait_for(lambda: bool(live.status().running))
+    for number in range(1, 4):
+        run.click()
+        wait_for(lambda number=number: live.status().waiting == number)
+    run.click()
+    expect(page.locator("#sample-problem")).to_contain_text("3 of your runs are waiting already")
+
+
 def test_a_lost_connection_resumes_without_a_gap(page: Page, url: str, engine: None) -> None:
     bar = opened(page, f"{url}/?lesson=sample&tokens=120&drafter=")
     page.get_by_role("button", name="Run", exact=True).click()
@@ -293,13 +327,32 @@ def test_a_run_is_downloaded_and_opened_again(page: Page, url: str, no_model: No
     expect(bar.locator(".transport-where")).to_have_text("step 85 of 85")
 
 
-def test_a_file_that_is_no_run_is_refused_with_a_sentence(page: Page, url: str, no_model: None, tmp_path: Path) -> None:
-    opened(page, url)
-    path = tmp_path / "junk.jsonl.gz"
-    path.write_bytes(b"junk")
-    page.locator("input[type=file]").set_input_files(path)
-    expect(page.get_by_text("This file is no run that can be opened here")).to_be_visible()
+@pytest.mark.parametrize(
+    ("path", "name", "sentence"),
+    [
+        ("/", "junk.jsonl.gz", "This file is no run that can be opened here"),
+        ("/zh/", "photo.png", "这个文件不是可以打开的运行记录"),
+    ],
+)
+def test_a_file_that_is_no_run_is_refused_with_a_sentence(
+    page: Page, url: str, no_model: None, tmp_path: Path, path: str, name: str, sentence: str
+) -> None:
+    opened(page, f"{url}{path}")
+    file = tmp_path / name
+    file.write_bytes(b"junk")
+    page.locator("input[type=file]").set_input_files(file)
+    expect(page.get_by_text(sentence)).to_be_visible()
     assert player(page, "runId") == "recorded-sample"
+
+
+@pytest.mark.parametrize(("path", "language", "more"), [("/", "en", "More lessons"), ("/zh/", "zh-CN", "更多课程")])
+def test_gradios_own_words_are_in_the_pages_language(
+    page: Page, url: str, no_model: None, path: str, language: str, more: str
+) -> None:
+    opened(page, f"{url}{path}")
+    assert page.evaluate("navigator.language") == language
+    expect(page.locator(f"button[aria-label='{more}']")).to_have_count(1)
+    expect(page.locator("button[aria-label='More tabs']")).to_have_count(0)
 
 
 # ---- layout -------------------------------------------------------------------------------------------------------

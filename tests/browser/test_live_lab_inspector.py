@@ -113,3 +113,53 @@ def test_with_nothing_picked_a_doubtful_refusal_is_shown_and_marked(page: Page) 
     expect(page.locator(".inspector-verdict")).to_contain_text("Refused")
     expect(page.locator(".race-ghost.is-picked")).to_have_count(1)
     expect(page.locator(".ribbon-round.is-picked")).to_have_count(1)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_at_temperature_zero_nothing_is_said_to_be_drawn(page: Page, language: str) -> None:
+    t = load("live_lab", language)
+    mounted(page, toy_race(TOYS["greedy"]), ["race", "inspector"], language)
+    page.locator(".race-vanilla .race-token").first.click()
+    verdict = page.locator(".inspector-verdict")
+    expect(verdict).to_have_text(t("stage.verdict.first.greedy"))
+    page.locator(".race-speculative .race-ghost.is-rejected").first.click()
+    expect(verdict).to_contain_text("p = 0")
+    expect(verdict).to_contain_text("q = 1")
+    assert page.locator(".inspector-bar").count() == 0
+
+
+WATCH_A_REPLAY = """async () => {
+  player.restart();
+  const seen = [];
+  while (player.isPlaying) {
+    await new Promise(requestAnimationFrame);
+    const rounds = player.state.requests.speculative?.rounds ?? [];
+    const where = document.querySelector(".inspector-where")?.textContent;
+    seen.push([rounds.at(-1)?.round ?? -1, where ? Number(/round (\\d+)/.exec(where)[1]) : -1]);
+  }
+  return seen;
+}"""
+
+
+def test_a_token_is_shown_when_the_replay_reaches_it_and_not_before(page: Page) -> None:
+    mounted(page, toy_race(TOYS["sampled"]), ["inspector"])
+    expect(page.locator(".inspector-where")).to_contain_text("round")
+    seen = page.evaluate(WATCH_A_REPLAY)
+    assert seen[0][1] == -1, "the panel is empty while the columns are"
+    assert all(shown <= latest for latest, shown in seen)
+    assert any(shown > 0 for _, shown in seen), "and opens on the way"
+
+
+def test_on_a_narrow_screen_the_panel_comes_up_over_the_page(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    mounted(page, toy_race(TOYS["sampled"]), ["race", "ribbon", "ledger", "inspector"])
+    panel = page.locator(".stage-inspector")
+    assert panel.bounding_box()["y"] > 844
+    page.locator(".race-speculative .race-token").nth(3).click()
+    for part in (panel, page.locator(".inspector-verdict")):
+        box = part.bounding_box()
+        assert 0 < box["y"] < box["y"] + min(box["height"], 60) <= 844
+    token = page.locator(".race-token.is-picked").bounding_box()
+    assert token["y"] + token["height"] <= panel.bounding_box()["y"]
+    page.get_by_role("button", name=T("stage.inspector.close")).click()
+    assert panel.bounding_box()["y"] > 844

@@ -1,6 +1,7 @@
 """The live lab's ribbon, caches and ledger in a real browser: rounds, tables as they were, Python's arithmetic."""
 
 import pytest
+from odd_races import in_chunks, stopped
 from playwright.sync_api import Page, expect
 from stage_page import mounted, seek
 from toy_race import TOYS, of, toy_race
@@ -16,9 +17,13 @@ ALL = ("race", "inspector", "ribbon", "caches", "ledger")
 T = load("live_lab", "en")
 
 
-@pytest.fixture(params=TOYS)
+RACES = {name: toy_race(toy) for name, toy in TOYS.items()} | {"chunks": in_chunks(toy_race(TOYS["sampled"]))}
+IDENTITY = """async () => (await import(`${location.origin}/account.js`)).account(player.state).identity"""
+
+
+@pytest.fixture(params=RACES)
 def events(request: pytest.FixtureRequest) -> list[Event]:
-    return toy_race(TOYS[request.param])
+    return RACES[request.param]
 
 
 def texts(page: Page, selector: str) -> list[str]:
@@ -33,11 +38,13 @@ def test_the_ribbon_has_every_round_with_what_it_kept_and_lost(page: Page, event
              ["kept", "lost"].map((part) => round.querySelector(`.ribbon-${part}`).childElementCount))""",
         lane,
     )
-    kept = {bill.round: 0 for bill in of(events, RoundFinished, lane)}
+    bills = of(events, RoundFinished, lane)
+    kept = {bill.round: 0 for bill in bills}
     for event in of(events, Sampled, lane):
         kept[event.round] += 1
     lost = {event.round: len(event.verdicts) - event.num_accepted for event in of(events, Verified, lane)}
-    assert shown == [[number, lost.get(name, 0)] for name, number in kept.items()]
+    parts = [[0, 0]] * (len(bills) - len(kept))  # of a prompt, before the one that gives a token
+    assert shown == parts + [[number, lost.get(name, 0)] for name, number in kept.items()]
 
 
 def test_a_click_on_a_round_goes_there_and_keys_go_on(page: Page) -> None:
@@ -98,12 +105,24 @@ def test_the_ledger_s_arithmetic_is_python_s_at_every_moment(page: Page, events:
             assert own["speedup"][name] == pytest.approx(getattr(account, name)), name
         assert own["speedup"]["cured"] == pytest.approx(account.explained.cured)
         assert own["speedup"]["worst"] == account.explained.worst
+        assert own["identity"]["differsAt"] == account.differs_at
+        assert own["costs"]["c"] == pytest.approx(account.c)
 
 
 def test_the_ledger_says_what_lost_and_whether_the_texts_are_the_same(page: Page) -> None:
     mounted(page, toy_race(TOYS["greedy"]), ["ledger"])
     expect(page.locator(".ledger-reason")).to_contain_text("too dear")
     expect(page.locator(".ledger-identity")).to_have_text("Identical: yes, all 64 tokens.")
+
+
+@pytest.mark.parametrize("reason", ["abort", "error"])
+def test_a_stopped_race_is_identical_so_far_in_python_and_on_the_page(page: Page, reason: str) -> None:
+    events = stopped(toy_race(TOYS["greedy"]), 9, reason)
+    mounted(page, events, ["ledger"])
+    expect(page.locator(".ledger-identity")).to_have_text(T("stage.ledger.identity.sofar", length=9))
+    account = race_account(events)
+    own = page.evaluate(IDENTITY)
+    assert (own["differsAt"], own["areFinished"], own["length"]) == (account.differs_at, account.are_finished, 9)
 
 
 def test_texts_above_temperature_zero_may_differ(page: Page) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from unittest import mock
+from urllib.parse import urlencode
 
 import pytest
 from fake_engine import FakeEngine
@@ -60,11 +61,12 @@ def engine() -> Iterator[list[FakeEngine]]:
 
 
 def opened(page: Page, address: str) -> Page:
-    """The page, its recorded run drawn to the end, the tour out of the way and nothing moving."""
+    """The page, its recorded run drawn to the end or its stage empty, the tour out of the way and nothing moving."""
     page.emulate_media(reduced_motion="reduce")
     page.add_init_script("localStorage.setItem('inference-reader', JSON.stringify({'live_lab.tour': true}))")
     page.goto(address, wait_until="commit")
-    expect(page.locator(".race-vanilla.is-finished")).to_be_visible()
+    empty = page.locator(".race-outcome", has_text=T["en"]("stage.race.empty"))
+    expect(page.locator(".race-vanilla.is-finished").or_(empty).first).to_be_visible()
     return page
 
 
@@ -76,14 +78,37 @@ def value_of(page: Page, label: str) -> str:
     return page.get_by_label(label, exact=True).first.input_value()
 
 
-def test_the_race_is_on_the_first_screen(page: Page, url: str, no_model: None) -> None:
-    opened(page, url)
-    for lane in ("vanilla", "speculative"):
-        box = page.locator(f".race-{lane} .race-text").bounding_box()
-        assert box["y"] + box["height"] <= 900, lane
-    assert page.locator(".ribbon-vanilla").bounding_box()["y"] < 900
+@pytest.mark.parametrize("path", ["/", "/zh/"])
+def test_the_race_and_the_button_that_runs_it_are_on_the_first_screen(
+    page: Page, url: str, no_model: None, path: str
+) -> None:
+    opened(page, url + path)
+    for part in (
+        ".race-vanilla .race-text",
+        ".race-speculative .race-text",
+        "#lab-run",
+        ".transport-bar",
+        ".race-outcome",
+    ):
+        box = page.locator(part).bounding_box()
+        assert box["y"] + box["height"] <= 900, part
+    assert page.locator("#lab-run").bounding_box()["y"] < page.locator(".race-lanes").bounding_box()["y"]
     expect(page.locator(".inspector-verdict")).to_be_visible()
     expect(page.locator("h1:visible")).to_have_count(1)
+
+
+SHIFTS = """window.shifts = [];
+new PerformanceObserver((list) => { for (const one of list.getEntries()) window.shifts.push(one.value); })
+  .observe({ type: "layout-shift", buffered: true });"""
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)], ids=str)
+def test_little_moves_while_the_page_comes_up(page: Page, url: str, no_model: None, size: tuple[int, int]) -> None:
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.add_init_script(SHIFTS)
+    opened(page, url)
+    page.wait_for_timeout(500)
+    assert page.evaluate("shifts.reduce((sum, one) => sum + one, 0)") < 0.1
 
 
 @pytest.mark.parametrize("path", ["/", "/zh/"])
@@ -94,6 +119,23 @@ def test_on_a_phone_both_lanes_are_on_the_first_screen_and_nothing_sticks_out(
     for lane in ("vanilla", "speculative"):
         assert phone.locator(f".race-{lane} .race-text .race-token").first.bounding_box()["y"] < 800, lane
     assert phone.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+
+
+@pytest.mark.parametrize("path", ["/", "/zh/"])
+def test_on_a_phone_run_is_always_under_the_thumb(phone: Page, url: str, no_model: None, path: str) -> None:
+    opened(phone, url + path)
+    for distance in (0, 500, 500):
+        phone.evaluate(f"window.scrollBy(0, {distance})")
+        box = phone.locator("#lab-run").bounding_box()
+        assert 0 < box["y"] < box["y"] + box["height"] <= 844, distance
+        assert box["height"] >= 40
+
+
+def test_on_a_phone_a_touched_token_is_explained_in_view(phone: Page, url: str, no_model: None) -> None:
+    opened(phone, url)
+    phone.locator(".race-speculative .race-token").nth(2).tap()
+    box = phone.locator(".inspector-verdict").bounding_box()
+    assert 0 < box["y"] < box["y"] + box["height"] <= 844
 
 
 def test_a_first_visit_plays_the_run_once_under_the_tour(page: Page, url: str, no_model: None) -> None:
@@ -142,11 +184,17 @@ def test_stop_gives_the_blocks_back_and_can_be_pressed_twice(page: Page, url: st
     expect(page.locator(".race-vanilla .race-count")).to_contain_text("stopped after")
 
 
-def test_an_empty_prompt_gets_a_sentence(page: Page, url: str, engine: list) -> None:
-    opened(page, url)
-    page.get_by_label("Prompt", exact=True).fill("   ")
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_an_empty_prompt_gets_a_sentence_and_the_old_run_stays(
+    page: Page, url: str, engine: list, language: str
+) -> None:
+    t = T[language]
+    opened(page, url if language == "en" else f"{url}/zh/")
+    page.get_by_label(t("control.prompt"), exact=True).fill("   ")
     page.locator("#lab-run").click()
-    expect(page.locator("#lab-remark")).to_contain_text(T["en"]("remark.empty"))
+    expect(page.locator(".toast-body")).to_contain_text(t("remark.empty"))
+    expect(page.locator("#lab-remark")).to_contain_text(t("remark.empty"))
+    assert player(page, "runId") == "recorded-live_lab"
 
 
 def test_markup_in_a_prompt_is_shown_as_text(page: Page, url: str, engine: list) -> None:
@@ -178,6 +226,25 @@ def test_a_link_sets_the_controls(page: Page, url: str, no_model: None) -> None:
     expect(page.get_by_label("Prompt", exact=True)).to_have_value("Hello")
     expect(page.get_by_label("number input for K, guesses per round")).to_have_value("7")
     expect(page.get_by_label("Drafter")).to_have_value(T["en"]("drafter.ngram"))
+    expect(page.locator(".race-outcome")).to_have_text(T["en"]("stage.race.empty"))
+    expect(page.locator(".presets-chip input:checked")).to_have_count(0)
+    assert player(page, "runId") == ""
+    assert page.locator("#lab-sentence").count() == 0
+
+
+def test_a_link_to_a_preset_s_settings_shows_the_preset_s_run(page: Page, url: str, no_model: None) -> None:
+    copy = PRESETS[1]
+    query = urlencode({"prompt": copy.prompt, "drafter": copy.drafter, "k": copy.draft_length, "t": copy.temperature})
+    opened(page, f"{url}/?lesson=live_lab&{query}")
+    assert player(page, "runId") == "recorded-live_lab.copy"
+    expect(page.get_by_label("Copy from the prompt")).to_be_checked()
+    expect(page.locator("#lab-sentence")).to_contain_text("times as fast")
+
+
+def test_a_run_from_an_empty_stage_is_reconciled(page: Page, url: str, engine: list) -> None:
+    opened(page, f"{url}/?lesson=live_lab&n=12")
+    page.locator("#lab-run").click()
+    expect(page.locator("#lab-sentence")).to_contain_text("measured")
 
 
 def test_breaking_it_changes_the_settings_and_starts_a_race(page: Page, url: str, engine: list) -> None:

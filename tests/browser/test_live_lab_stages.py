@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from odd_races import NONSENSE, spoilt
 from playwright.sync_api import Page, expect
 from stage_page import mounted, seek
 from toy_language import PIECES, STRANGE
@@ -147,8 +148,55 @@ def test_new_tokens_are_appended_and_old_ones_left_alone(page: Page) -> None:
 def test_ghosts_can_be_hidden(page: Page) -> None:
     mounted(page, toy_race(), ["race"])
     expect(page.locator(".race-ghost").first).to_be_visible()
-    page.get_by_role("button", name=T("stage.race.ghosts"), exact=True).last.click()
+    switch = page.get_by_role("switch", name=T("stage.race.ghosts"))
+    expect(switch).to_have_attribute("aria-checked", "false")
+    switch.click()
+    expect(switch).to_have_attribute("aria-checked", "true")
     expect(page.locator(".race-ghost").first).to_be_hidden()
+    switch.click()
+    expect(page.locator(".race-ghost").first).to_be_visible()
+
+
+def test_the_prompt_is_there_before_its_first_token(page: Page) -> None:
+    mounted(page, toy_race(), ["race"])
+    seek(page, 0)
+    expect(page.locator(".race-prompt-text")).to_contain_text("Why is the sky blue?")
+    expect(page.locator(".race-how").first).to_have_text(T("stage.race.how.vanilla"))
+    assert page.locator(".race-token").count() == 0
+
+
+def test_all_of_a_prompt_is_offered_only_where_some_is_hidden(page: Page) -> None:
+    mounted(page, toy_race(), ["race"])
+    expect(page.locator(".race-more")).to_be_hidden()
+    long = [
+        dataclasses.replace(event, pieces=event.pieces * 60) if isinstance(event, Submitted) else event
+        for event in toy_race()
+    ]
+    mounted(page, long, ["race"])
+    page.locator(".race-more").click()
+    assert page.locator(".race-prompt-text").text_content().count("sky") == 60
+    expect(page.locator(".race-more")).to_have_text(T("stage.race.prompt.less"))
+
+
+def test_over_the_columns_stands_what_the_race_comes_to_and_which_term_lost_it(page: Page) -> None:
+    mounted(page, toy_race(TOYS["greedy"]), ["race"])
+    outcome = page.locator(".race-outcome")
+    expect(outcome).to_contain_text("drafting loses it")
+    assert outcome.bounding_box()["y"] < page.locator(".race-lanes").bounding_box()["y"]
+    seek(page, 0)
+    expect(outcome).to_have_text("")
+    mounted(page, toy_race(TOYS["lookup"]), ["race"])
+    expect(outcome).to_contain_text("tokens a round")
+
+
+@pytest.mark.parametrize("change", NONSENSE, ids=str)
+def test_a_file_full_of_nonsense_breaks_no_stage_and_is_said_to_be_one(page: Page, change: dict) -> None:
+    mounted(page, spoilt(toy_race(), change), ALL)
+    expect(page.locator(".race-outcome")).to_have_text(T("stage.race.nothing"))
+    expect(page.locator(".race-vanilla .race-count")).to_contain_text("64 tokens")
+    expect(page.locator(".ledger-speedup .ledger-big")).to_have_text("–")
+    page.locator(".race-speculative .race-token").nth(9).click()
+    expect(page.locator(".inspector-verdict")).to_be_visible()
 
 
 def test_arrow_keys_go_from_token_to_token_and_tab_finds_one_per_lane(page: Page) -> None:
@@ -164,32 +212,6 @@ def test_arrow_keys_go_from_token_to_token_and_tab_finds_one_per_lane(page: Page
     page.keyboard.press("ArrowDown")
     below = page.evaluate("document.activeElement.getBoundingClientRect().top")
     assert below > first.bounding_box()["y"] + 10
-
-
-# ---- the tour ----------------------------------------------------------------------------------------------------
-
-
-def test_the_tour_runs_once_and_can_be_dismissed(page: Page) -> None:
-    mounted(page, toy_race(), ["race"])
-    expect(page.locator(".race-step")).to_have_text("1 of 6")
-    page.get_by_role("button", name="next").click()
-    page.get_by_role("button", name="next").click()
-    expect(page.locator("#race")).to_have_attribute("data-spotlight", "accepted")
-    page.get_by_role("button", name="skip the tour").click()
-    expect(page.locator(".race-tour")).to_be_hidden()
-    mounted(page, toy_race(), ["race"])
-    expect(page.locator(".race-tour")).to_be_hidden()
-    page.get_by_role("button", name="tour", exact=True).click()
-    expect(page.locator(".race-tour")).to_be_visible()
-
-
-def test_a_spotlight_dims_all_other_fates(page: Page) -> None:
-    mounted(page, toy_race(TOYS["sampled"]), ["race"])
-    page.get_by_role("button", name="bonus").click()
-    opacity = "(node) => Number(getComputedStyle(node).opacity)"
-    page.wait_for_timeout(400)
-    assert page.locator(".race-text .fate-bonus").first.evaluate(opacity) == 1
-    assert page.locator(".race-text .fate-accepted").first.evaluate(opacity) < 0.5
 
 
 def test_another_run_starts_from_nothing(page: Page) -> None:

@@ -1,5 +1,6 @@
 """The paging lesson in a real browser: tables point at blocks, copies are seen, forks run, the pool refuses."""
 
+import json
 import re
 from collections.abc import Iterator
 from unittest import mock
@@ -8,10 +9,14 @@ import pytest
 from fake_engine import FakeEngine
 from playwright.sync_api import Locator, Page, expect
 from sample_app import served
+from stage_page import mounted
+from toys import toy_engine
 
 import app
-from lessons import live
+from engine import Preempted, Request, SamplingParams, encode
+from lessons import live, paging_scenarios
 from lessons import page as pages
+from lessons.words import FRAME, load
 
 pytestmark = pytest.mark.browser
 PAPER = "#paging-paper"
@@ -51,13 +56,19 @@ def tile(page: Page, stage: str, block: int) -> Locator:
 # ---- the picture --------------------------------------------------------------------------------------------------
 
 
+def test_question_prediction_and_picture_share_the_first_screen(lesson: Page) -> None:
+    expect(lesson.locator("#paging-predict-reserved .predict-question")).to_be_in_viewport()
+    expect(lesson.locator(f"{PAPER} .blocks-tile").first).to_be_in_viewport(ratio=1)
+    assert lesson.evaluate("scrollY") == 0
+
+
 def test_the_paper_s_example_opens_at_its_copy_with_the_counts_of_figure_8(lesson: Page) -> None:
     expect(lesson.locator(f"{PAPER} .blocks-tile")).to_have_count(9)
     expect(tile(lesson, PAPER, 0).locator(".blocks-refs")).to_have_text("×2")
     expect(tile(lesson, PAPER, 1)).to_contain_text("copied")
     expect(tile(lesson, PAPER, 2)).to_contain_text("copy of 1")
     expect(tile(lesson, PAPER, 0)).to_contain_text("Four")
-    expect(lesson.locator(f"{PAPER} .blocks-story li").first).to_contain_text("3 slots are copied to block 2")
+    expect(lesson.locator(f"{PAPER} .blocks-story li").first).to_contain_text("Slots copied to block 2: 3")
 
 
 def test_an_entry_of_a_table_lights_its_block_and_every_entry_that_names_it(lesson: Page) -> None:
@@ -99,7 +110,7 @@ def test_after_the_end_freed_blocks_with_a_hash_are_told_from_free_ones(lesson: 
     lesson.locator(f"{PAPER} .blocks-moment.is-finished").last.click()
     expect(lesson.locator(f"{PAPER} .blocks-tile.is-used")).to_have_count(0)
     cached = lesson.locator(f"{PAPER} .blocks-tile.is-cached")
-    expect(cached.first).to_contain_text("can be found")
+    expect(cached.first).to_contain_text("findable")
     expect(cached.first.locator(".blocks-hash")).to_have_text(re.compile("^#[0-9a-f]{4}$"))
     expect(lesson.locator(f"{PAPER} .blocks-tile.is-free").first).to_contain_text("free")
 
@@ -111,7 +122,7 @@ def test_a_preset_brings_its_recorded_run_and_its_settings(lesson: Page) -> None
     lesson.get_by_label("Two prompts that begin alike").check()
     expect(lesson.get_by_label("Prompt B")).to_have_value(re.compile("museum"))
     expect(lesson.locator(f"{LAB} .blocks-tile.was-hit").first).to_contain_text("found")
-    expect(lesson.locator(f"{LAB} .blocks-story .is-reused")).to_contain_text("were in the cache")
+    expect(lesson.locator(f"{LAB} .blocks-story .is-reused")).to_contain_text("found in the cache")
 
 
 def test_a_live_run_is_followed_and_can_be_forked_at_a_token(lesson: Page) -> None:
@@ -119,17 +130,93 @@ def test_a_live_run_is_followed_and_can_be_forked_at_a_token(lesson: Page) -> No
     expect(lesson.locator(f"{LAB} .badge-measured")).to_be_visible()
     finished = lesson.locator(f"{LAB} .blocks-moment.is-finished")
     expect(finished.last).to_be_visible()
+    lesson.get_by_label("Prompt A").fill("changed after the run was started")
     tokens = lesson.locator(f"{LAB} .blocks-tokens .token.blocks-new")
     tokens.nth(3).click()
     lesson.locator(f"{LAB} .blocks-fork").click()
     expect(lesson.locator(f"{LAB} .blocks-card")).to_have_count(2)
     expect(lesson.locator(f"{LAB} .blocks-name").nth(1)).to_contain_text("A/")
+    expect(lesson.locator(f"{LAB} .blocks-tokens")).not_to_contain_text("changed")
+
+
+def test_where_no_fork_can_start_the_button_is_there_and_says_why(lesson: Page) -> None:
+    lesson.locator("#paging-run").click()
+    expect(lesson.locator(f"{LAB} .blocks-moment.is-finished").last).to_be_visible()
+    button, cost = lesson.locator(f"{LAB} .blocks-fork"), lesson.locator(f"{LAB} .blocks-cost")
+    expect(button).to_be_hidden()
+    made = lesson.locator(f"{LAB} .blocks-tokens .token.blocks-new")
+    for token in (lesson.locator(f"{LAB} .blocks-tokens .token.fate-prompt").first, made.last):
+        token.click()
+        expect(button).to_be_disabled()
+        expect(cost).to_have_text("A fork starts after a generated token; the last one is not computed yet.")
+    for at in range(4):  # four tokens in a row: one of them is the first of its block, one the last
+        made.nth(at).click()
+        expect(button).to_be_enabled()
+        slot = int(made.nth(at).get_attribute("data-position")) % 4
+        expect(cost).to_contain_text(f"Copies {slot} of 4 slots" if slot else "Copies nothing")
+
+
+def test_the_cost_that_the_button_names_is_the_copy_that_the_engine_makes(page: Page) -> None:
+    """Blocks of four and a prompt of five: a fork at eight tokens is one after the last token of a block."""
+    for at, slots in ((8, 3), (9, 0)):
+        request = Request([1, 2, 3, 4, 5], SamplingParams(12, ignore_eos=True), id="A")
+        events = list(paging_scenarios.drive(toy_engine(), [(0, request)], fork_at=at))
+        mounted(page, events, ["blocks"], options={"blocks": {"can_fork": True}}, lesson="paging")
+        page.locator(f".blocks-tokens .token[data-position='{at - 1}']").click()
+        expect(page.locator(".blocks-cost")).to_contain_text(f"Copies {slots} of 4" if slots else "Copies nothing")
+        copied = page.locator(".blocks-moment.is-copied")
+        expect(copied).to_have_count(1 if slots else 0)
+        if slots:
+            copied.click()
+            expect(page.locator(".blocks-story .is-copied")).to_contain_text(f": {slots}.")
+
+
+def test_a_preempted_request_is_told_and_waits(page: Page) -> None:
+    """Three requests of up to seven blocks in a pool of eight: the last to come has to go."""
+    params = SamplingParams(24, ignore_eos=True)
+    asked = [(0, Request([number, 2, 3], params, id=name)) for number, name in enumerate("ABC")]
+    events = list(paging_scenarios.drive(toy_engine(num_blocks=8, prefix_caching=False), asked))
+    assert any(isinstance(event, Preempted) for event in events)
+    mounted(page, events, ["blocks"], lesson="paging")
+    page.locator(".blocks-moment.is-preempted").first.click()
+    expect(page.locator(".blocks-story .is-preempted").first).to_contain_text("is preempted")
+    expect(page.locator(".blocks-card.is-over").first).to_contain_text("waiting for blocks")
+
+
+def test_steps_are_counted_from_the_beginning_of_the_run_while_it_goes_on_and_afterwards(page: Page) -> None:
+    """An engine that has run before counts on; a step that has not ended yet has no mark in the transport."""
+    engine = toy_engine()
+    list(engine.run([Request([1, 2, 3], SamplingParams(30, ignore_eos=True))]))
+    events = list(paging_scenarios.drive(engine, [(0, Request([4, 5], SamplingParams(6, ignore_eos=True), id="B"))]))
+    assert events[-1].step > 30
+    mounted(page, events, ["blocks"], lesson="paging")
+    title = page.locator(".blocks-told .blocks-title")
+    marks = page.evaluate("player.marks.length")
+    expect(title).to_have_text(f"In step {marks}")
+    page.evaluate("""async (events) => {
+        player.clear();
+        player.runId = "goes-on";
+        player.hear("about", { id: "goes-on", mode: "together", recorded: false });
+        player.take(events);
+        await settled();
+    }""", json.loads(json.dumps([encode(event) for event in events])))  # fmt: skip
+    expect(title).to_have_text(f"In step {marks}")
+
+
+@pytest.mark.parametrize("prompt", ["", "   "])
+def test_an_empty_prompt_is_refused_with_the_lab_s_sentence_here_and_as_a_toast(lesson: Page, prompt: str) -> None:
+    lesson.get_by_label("Prompt A").fill(prompt)
+    lesson.locator("#paging-run").click()
+    sentence = load(FRAME, "en")("error.empty_prompt")
+    expect(lesson.locator("#paging-remark [role=alert]")).to_have_text(sentence)
+    expect(lesson.locator(".toast-body")).to_contain_text(sentence)
+    expect(lesson.locator(f"{LAB} .blocks-tile.was-copied").first).to_be_visible()
 
 
 def test_the_pool_refuses_in_words_and_goes_on_after_a_free(lesson: Page) -> None:
     lesson.locator("#paging-fill").click()
     refusal = lesson.locator("#paging-bench-remark [role=alert]")
-    expect(refusal).to_contain_text("OutOfBlocks: 2 blocks are needed and 0 are free")
+    expect(refusal).to_contain_text("OutOfBlocks: needed 2, free 0")
     expect(lesson.locator(f"{BENCH} .blocks-tile.is-used")).to_have_count(12)
     lesson.locator("#paging-free").click()
     expect(refusal).to_have_count(0)
@@ -148,3 +235,5 @@ def test_the_page_fits_a_phone(phone: Page, url: str, path: str) -> None:
     opened(phone, f"{url}{path}/")
     assert phone.evaluate("document.documentElement.scrollWidth") <= 390
     assert "{{" not in phone.locator("body").inner_text()
+    cut = """all => all.map((one) => one.scrollWidth - one.clientWidth)"""
+    assert max(phone.locator(".katex-display").evaluate_all(cut)) <= 1

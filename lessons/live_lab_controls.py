@@ -1,0 +1,65 @@
+"""What the reader can set in the lab: the controls, in the order of Settings' fields, and how they ride in a link.
+
+Knows nothing of what a setting does.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import gradio as gr
+
+from lessons.controls import linked_value
+from lessons.live_lab_prompts import FIRST
+from lessons.live_lab_race import Settings
+from lessons.words import Words
+
+DRAFTERS = ("layer_skip", "ngram", "early_exit")
+DRAFT_TEMPERATURES = ("same", "0", "0.3", "0.6", "0.8", "1", "1.5")
+MODES = ("race", "in_turn")
+RULES = ("exact", "sampler_match", "typical")
+LONGEST_PROMPT = 12_000  # characters
+LARGEST_LENGTH = 256
+LINKED = ("prompt", "drafter", "k", "t", "draft_t", "top_p", "seed", "n", "chat", "mode", "rule")  # names in a link
+
+
+def place(t: Words) -> list[gr.components.Component]:
+    """Put the controls on the page."""
+
+    def choices(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
+        return [(t(f"{name}.{value}") if f"{name}.{value}" in t else value, value) for value in values]
+
+    with gr.Column(elem_classes=["wide", "controls"]):
+        prompt = gr.Textbox(FIRST.prompt, label=t("control.prompt"), max_length=LONGEST_PROMPT, lines=2, max_lines=8)
+        with gr.Row():
+            drafter = gr.Dropdown(
+                choices("drafter", DRAFTERS), value=FIRST.drafter, label=t("control.drafter"), filterable=False
+            )
+            drafts = gr.Slider(0, 16, FIRST.draft_length, step=1, label=t("control.k"))
+            temperature = gr.Slider(0, 2, FIRST.temperature, step=0.05, label=t("control.t"))
+    with gr.Accordion(t("control.more"), open=False, elem_classes=["wide", "answer"]):
+        with gr.Row():
+            draft_t = gr.Dropdown(choices("draft_t", DRAFT_TEMPERATURES), value="same", label=t("control.draft_t"),
+                                  filterable=False)  # fmt: skip
+            top_p = gr.Slider(0, 1, 1, step=0.05, label=t("control.top_p"))
+            length = gr.Slider(1, LARGEST_LENGTH, FIRST.length, step=1, label=t("control.n"))
+            seed = gr.Number(0, label=t("control.seed"), precision=0, minimum=0, maximum=2**31 - 1)
+        with gr.Row():
+            mode = gr.Radio(choices("mode", MODES), value="race", label=t("control.mode"))
+            rule = gr.Radio(choices("rule", RULES), value="exact", label=t("control.rule"))
+            chat = gr.Checkbox(True, label=t("control.chat"), info=t("control.chat.info"))
+    return [prompt, drafter, drafts, temperature, draft_t, top_p, seed, length, chat, mode, rule]
+
+
+def linked(settings: Sequence[gr.components.Component]) -> dict[str, gr.components.Component]:
+    """The controls under the names that they have in a link."""
+    return dict(zip(LINKED, settings, strict=True))
+
+
+def settings_in(query: Mapping[str, str], settings: Sequence[gr.components.Component]) -> Settings | None:
+    """What a link sets, all else at its first value; None where it sets nothing."""
+    if not query.keys() & set(LINKED):
+        return None
+    values = []
+    for name, control in linked(settings).items():
+        given = linked_value(control, query.get(name))
+        values.append(control.value if given == gr.skip() else given)
+    return Settings(*values)
