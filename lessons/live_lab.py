@@ -81,7 +81,7 @@ def _lab(t: Words) -> Page:
     with gr.Column(elem_classes=["wide", "lab"], elem_id="lab"):
         bar, run = _bar(t)
         remark = gr.HTML("", apply_default_css=False, elem_id="lab-remark")
-        with gr.Row(min_height=540):  # heights from the start, so that nothing jumps when the stages draw
+        with gr.Row(min_height=570):  # heights from the start, so that nothing jumps when the stages draw
             with gr.Column(scale=7, min_width=340):
                 Stage("race", t, elem_id="lab-race", min_height=540)
             with gr.Column(scale=3, min_width=300):

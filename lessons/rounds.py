@@ -42,7 +42,7 @@ def _tau_limits(_: int) -> Sides:
 ROUND = (
     Line(
         "chance_of_tau",
-        r"P(\tau=j+1)=\alpha^j(1-\alpha)\;(j<K),\quad P(\tau=K+1)=\alpha^K",
+        r"\begin{aligned}P(\tau=j+1)&=\alpha^j(1-\alpha)\;(j<K)\cr P(\tau=K+1)&=\alpha^K\end{aligned}",
         lambda _: [(_total_chance(k), Rational(1)) for k in ROUNDS],
         ONCE,
     ),
@@ -95,7 +95,8 @@ SPEEDUP = (
     ),
     Line(
         "no_draft_pays",
-        r"1+K\alpha-E[\tau]=\alpha\sum_{j<K}(1-\alpha^j)\ge0\;\Rightarrow\;S\le\frac{1+K\alpha}{1+Kc}",
+        r"\begin{gathered}1+K\alpha-E[\tau]=\alpha\sum_{j<K}(1-\alpha^j)\ge0\cr"
+        r"\Rightarrow\;S\le\frac{1+K\alpha}{1+Kc}\end{gathered}",
         _bound,
         ONCE,
     ),

@@ -111,6 +111,8 @@ def test_the_benchmark_is_found_by_name_and_an_unknown_name_gets_a_sentence(caps
     monkeypatch.setattr("engine.bench.blocks.SIZES", (1_000,))
     assert bench(["blocks", "--calls", "2000", "--repeats", "1"]) == 0
     assert "1,000 blocks" in capsys.readouterr().out
-    for arguments in ([], ["no such"], ["__main__"], ["../blocks"]):
+    assert bench([]) == 0
+    assert "  blocks " in capsys.readouterr().out
+    for arguments in (["no such"], ["__main__"], ["prompts"], ["../blocks"]):
         assert bench(arguments) == 2
         assert "Known: " in capsys.readouterr().err

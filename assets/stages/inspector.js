@@ -18,7 +18,7 @@ export function mount(element, { words, options, player }) {
   const body = el("div", {});
   const close = el("button", { type: "button", class: "inspector-close", "aria-label": words["inspector.close"], onclick: () => choice.set(null) }, "×");
   element.replaceChildren(close, body);
-  let last = { key: "", time: 0, run: "" };
+  let last = { key: null, time: 0, run: "" };
   let state = null;
 
   /** What the reader picked; else what the run itself brings forward, marked for the other stages too. */

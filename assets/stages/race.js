@@ -25,6 +25,7 @@ export function mount(element, { words, player, language }) {
     const paces = [facts.vanilla, facts.speculative];
     const submitted = submittedIn(events, state);
     origin.draw(player);
+    origin.node.hidden = !player.runId;
     prompt.draw(submitted[VANILLA] ?? submitted[SPECULATIVE]);
     outcome.draw(player, facts);
     lanes.forEach((lane, index) => {

@@ -70,7 +70,7 @@ function wire(parts, player, trigger) {
 }
 
 function draw(parts, player, words) {
-  const isMoving = player.isPlaying || (player.isFollowing && !player.isComplete);
+  const isMoving = player.isPlaying || (player.runId && player.isFollowing && !player.isComplete);
   swapIcon(parts.play, isMoving ? "pause" : "play", words);
   const total = player.marks.length;
   const step = player.markIndex + 1;

@@ -195,7 +195,7 @@ def test_a_file_full_of_nonsense_breaks_no_stage_and_is_said_to_be_one(page: Pag
     expect(page.locator(".race-outcome")).to_have_text(T("stage.race.nothing"))
     expect(page.locator(".race-vanilla .race-count")).to_contain_text("64 tokens")
     expect(page.locator(".ledger-speedup .ledger-big")).to_have_text("–")
-    page.locator(".race-speculative .race-token").nth(9).click()
+    page.locator(".race-vanilla .race-token").nth(9).click()
     expect(page.locator(".inspector-verdict")).to_be_visible()
 
 

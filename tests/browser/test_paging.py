@@ -136,7 +136,7 @@ def test_a_live_run_is_followed_and_can_be_forked_at_a_token(lesson: Page) -> No
     lesson.locator(f"{LAB} .blocks-fork").click()
     expect(lesson.locator(f"{LAB} .blocks-card")).to_have_count(2)
     expect(lesson.locator(f"{LAB} .blocks-name").nth(1)).to_contain_text("A/")
-    expect(lesson.locator(f"{LAB} .blocks-tokens")).not_to_contain_text("changed")
+    expect(lesson.locator(f"{LAB} .blocks-rows")).not_to_contain_text("changed")
 
 
 def test_where_no_fork_can_start_the_button_is_there_and_says_why(lesson: Page) -> None:
