@@ -176,7 +176,7 @@ class World:
         """Caches hold all but the last token, outputs stay within their budget."""
         for sequence in self.engine._scheduler.running:
             if sequence.is_prefilling:
-                assert sequence.num_cached < sequence.num_prompt == self.engine.pool.length(sequence.id)
+                assert sequence.num_cached < sequence.num_to_prefill == self.engine.pool.length(sequence.id)
             else:
                 assert sequence.num_cached == len(sequence) - 1 == self.engine.pool.length(sequence.id)
                 assert 0 < sequence.num_output < sequence.max_new_tokens
