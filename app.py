@@ -192,10 +192,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     settings = engine_settings(chosen)
     listener = listen(chosen.host, chosen.port)
     try:
-        live.start(settings)
+        live.configure(settings)
     except ValueError as problem:
         sys.exit(str(problem))
     app = build(str(settings["model"]))
+    live.start(settings)  # after the pages, which would be slower beside it
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, proxy_headers=True)
     server = Server(config)
     app.state.is_closing = lambda: server.should_exit

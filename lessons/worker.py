@@ -84,15 +84,15 @@ class Worker:
                 run.end("stopped")
 
     def close(self) -> None:
-        """End the thread after the current step, and all runs; a model still loading is not waited for."""
+        """End the thread after the current step, and all runs; loading ends when it next tells how far it is."""
         with self._queue:
             self._is_closing = True
             for run in self._waiting:
                 run.end("stopped")
             self._waiting.clear()
             self._queue.notify()
-        if self._state.state == "ready":
-            self._thread.join(timeout=5)
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(timeout=5)  # a process that ends under a thread in native code is aborted by the system
 
     def _check_room(self, run: Run) -> None:
         state = self._state
@@ -123,6 +123,8 @@ class Worker:
             self._do(engine, run)
 
     def _report_progress(self, fraction: float, code: str = "") -> None:
+        if self._is_closing:
+            raise InterruptedError("closing")
         self._state = Status("loading", fraction, code)
 
     def _take(self) -> Run | None:
