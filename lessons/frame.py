@@ -126,7 +126,8 @@ def _value(t: Words, value: float | str | None, unit: str, kind: str) -> str:
     if value is None:
         return "–"
     text = value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
-    return f"<span class='num'>{escape(text)}{' ' + escape(unit) if unit else ''}</span> {badge(t, kind)}"
+    spaced = unit if unit in ("", "×") else f" {unit}"
+    return f"<span class='num'>{escape(text)}{escape(spaced)}</span> {badge(t, kind)}"
 
 
 def table(html: str = "") -> gr.HTML:

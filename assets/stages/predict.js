@@ -8,7 +8,7 @@ export function mount(element, { words, options, value, language, trigger, setVa
   const kept = read("predictions", {})[options.key];
   const box = el("fieldset", { class: "predict-box" });
   element.replaceChildren(box);
-  const say = (answer) => (options.choices ? words[`choice.${answer}`].replaceAll(/[`*]/g, "") : `${formatNumber(answer, 4, language)} ${options.unit}`.trim());
+  const say = (answer) => (options.choices ? words[`choice.${answer}`].replaceAll(/[`*]/g, "") : `${formatNumber(answer, 4, language)}${options.unit === "×" ? "" : " "}${options.unit}`.trim());
   const isValid = (answer) => (options.choices ? options.choices.includes(answer) : typeof answer === "number" && answer >= options.minimum && answer <= options.maximum);
 
   function ask(before) {
