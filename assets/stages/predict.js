@@ -12,7 +12,7 @@ export function mount(element, { words, options, value, language, trigger, setVa
   const isValid = (answer) => (options.choices ? options.choices.includes(answer) : typeof answer === "number" && answer >= options.minimum && answer <= options.maximum);
 
   function ask(before) {
-    const chooser = options.choices ? choices(words, options, before) : scale(options, say, before);
+    const chooser = options.choices ? choices(words, options, before) : scale(words, options, say, before);
     const commit = el("button", { type: "button", class: "predict-commit" }, words["frame.commit"]);
     commit.disabled = chooser.answer() === null;
     chooser.node.addEventListener("input", () => { commit.disabled = chooser.answer() === null; });
@@ -54,9 +54,9 @@ function choices(words, options, before) {
   return { node: el("div", { class: "predict-choices" }, labels), answer: () => inputs.find((input) => input.checked)?.value ?? null };
 }
 
-function scale(options, say, before) {
+function scale(words, options, say, before) {
   const start = before ?? options.minimum + Math.round((options.maximum - options.minimum) / 2 / options.step) * options.step;
-  const input = el("input", { type: "range", min: options.minimum, max: options.maximum, step: options.step, value: start });
+  const input = el("input", { type: "range", min: options.minimum, max: options.maximum, step: options.step, value: start, "aria-label": words.question.replaceAll(/[`*$]/g, "") });
   const shown = el("output", { class: "predict-shown" });
   let touched = before !== null;
   const draw = () => {
