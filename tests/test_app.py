@@ -186,8 +186,20 @@ def test_opened_files_are_deleted_in_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [None, 5, "run", ["run"], {}, {"run": 5}, {"run": None}, {"run": "no such run"}])
-def test_whatever_a_browser_sends_stop_is_harmless(data: object) -> None:
+def test_whatever_a_browser_sends_stop_asks_at_most_for_a_run_by_name(
+    data: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(controls.live, "stop", asked.append)
     controls._stop(gr.EventData(None, data))
+    named = isinstance(data, dict) and isinstance(data.get("run"), str)
+    assert [name for name in asked if name] == ([data["run"]] if named else [])
+
+
+def test_stopping_a_run_that_nobody_knows_changes_nothing() -> None:
+    before = live.status()
+    live.stop("no such run")
+    assert live.status() == before
 
 
 def test_an_error_is_safe_in_markdown_and_plain_elsewhere() -> None:
