@@ -11,7 +11,7 @@
 typedef struct {
     float keys[MOST_DIM * TILE];    /* (d, TILE): turned, so that a vector holds 8 tokens */
     float values[TILE * MOST_DIM];  /* (TILE, d rounded up to 8) */
-    float sums[MOST_QUERIES * MOST_DIM];
+    float scores[MOST_QUERIES][TILE], sums[MOST_QUERIES * MOST_DIM];
     float largest[MOST_QUERIES], total[MOST_QUERIES];
 } Scratch;
 

@@ -79,7 +79,7 @@ INLINE void tile(const int kind, const int rows, const int panels, const Linear 
     for (; k + chunk <= in; k += chunk, offset += panels * LINE) {
         UNROLL for (int i = 0; i < STREAMS * panels; i++)
             __builtin_prefetch(ahead[i % STREAMS] + offset + i / STREAMS * LINE, 0, 2);
-        for (int64_t i = 0; i < chunk; i++, w += size, x++) step(kind, rows, panels, w, x, in, sums);
+        UNROLL for (int64_t i = 0; i < chunk; i++, w += size, x++) step(kind, rows, panels, w, x, in, sums);
     }
     for (; k < in; k++, w += size, x++) step(kind, rows, panels, w, x, in, sums);
     UNROLL for (int i = 0; i < rows * panels; i++)

@@ -50,6 +50,13 @@ def player(page: Page, expression: str, channel: str = "sample") -> object:
     return page.evaluate(f"window.inferencePage.playerFor('{channel}').{expression}")
 
 
+def press_run(page: Page) -> None:
+    """Start a run and wait until the page shows it: before that the button ignores another click."""
+    before = player(page, "runId")
+    page.get_by_role("button", name="Run", exact=True).click()
+    wait_for(lambda: player(page, "runId") != before)
+
+
 def overflow(page: Page) -> int:
     """Pixels by which the page is wider than its window."""
     return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
@@ -205,7 +212,7 @@ def test_stop_ends_a_run(page: Page, url: str, engine: None) -> None:
 
 def test_a_second_run_sees_its_place_in_the_queue(page: Page, url: str, engine: None) -> None:
     bar = opened(page, f"{url}/?lesson=sample&tokens=400")
-    page.get_by_role("button", name="Run", exact=True).click()
+    press_run(page)
     wait_for(lambda: bool(live.status().running))
     first = live.status().running
     page.get_by_role("button", name="Run", exact=True).click()
@@ -237,13 +244,15 @@ def test_a_run_that_another_of_the_page_put_aside_is_watched_and_resumes(page: P
 
 
 def test_a_page_may_have_three_runs_waiting(page: Page, url: str, engine: None) -> None:
+    live.start_with(lambda progress: FakeEngine(0.5))  # the first run must still be going on at the end
+    wait_for(lambda: live.status().state == "ready")
     opened(page, f"{url}/?lesson=sample&tokens=400")
     run = page.get_by_role("button", name="Run", exact=True)
-    run.click()
+    press_run(page)
     wait_for(lambda: bool(live.status().running))
     for number in range(1, 4):
-        run.click()
-        wait_for(lambda number=number: live.status().waiting == number)
+        press_run(page)
+        assert live.status().waiting == number
     run.click()
     expect(page.locator("#sample-problem")).to_contain_text("3 of your runs are waiting already")
 
