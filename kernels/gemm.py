@@ -1,8 +1,8 @@
 """Many rows (a prompt) times a packed weight matrix: y = x · Wᵀ + bias.
 
 Knows nothing of models. With r rows it does 2·r·out·in operations; the weights are read once per 96 rows, so
-arithmetic decides. The native kernel (linear.c) widens 256 inputs of a panel at a time into the first-level cache,
-and has the same order of additions as the thin one: a prompt's rows equal generated rows bit for bit.
+arithmetic decides. The native kernel is the thin one's (linear.c): a prompt's rows equal generated rows bit for bit.
+Without it, here the library's product takes all rows at once.
 """
 
 import torch

@@ -6,7 +6,7 @@
 #include "native.h"
 
 #define MOST_ROWS 6 /* of a tile: 6 rows × 16 outputs are 12 vectors of sums, and 16 registers are all there is */
-#define THIN 24     /* up to here rows are multiplied straight from the stored type */
+#define CHUNK 96    /* rows that meet all panels before others do: their inputs stay in a cache */
 #define STREAMS 4   /* panels that are read or fetched side by side: one alone uses half of the memory's bandwidth */
 
 INLINE v8 widen(const int kind, const char *w, const int half) {
@@ -43,7 +43,7 @@ static void finish(const Linear *job, int64_t row, int64_t output, const float *
     }
 }
 
-/* ---- few rows: the weights come from memory once, straight into registers ---- */
+/* ---- a tile: weights go straight from memory into registers ---- */
 
 /* Input k of `panels` panels (side by side in w) meets `rows` rows. */
 INLINE void step(const int kind, const int rows, const int panels, const char *w, const float *x, int64_t in, v8 *sums) {
@@ -129,8 +129,9 @@ static const int64_t most_rows[3] = {MOST_ROWS, 3, 1}; /* of a tile of 1, 2, 4 p
 
 static int fits(int64_t rows, int size) { return rows <= most_rows[size] || (size == 1 && rows >= 7 && rows <= 9); }
 
-static void few_rows(const Linear *job, const Span *span) {
-    const int64_t rows = job->rows;
+/* Rows begin … end − 1 meet this thread's panels: the first tile of a panel brings it, the others find it near. */
+static void multiply(const Linear *job, const Span *span, int64_t begin, int64_t end) {
+    const int64_t rows = end - begin;
     const char *ahead[STREAMS], *nothing[STREAMS];
     for (int i = 0; i < STREAMS; i++) nothing[i] = (const char *)job->x;
     int64_t panel = span->begin;
@@ -138,71 +139,13 @@ static void few_rows(const Linear *job, const Span *span) {
         if (size && !fits(rows, size)) continue;
         for (; panel + (1 << size) <= span->end; panel += 1 << size) {
             look_ahead(job, span, panel, ahead);
-            for (int64_t row = 0, tile_rows; row < rows; row += tile_rows) {
-                int64_t tiles_left = (rows - row + most_rows[size] - 1) / most_rows[size];
-                tile_rows = (rows - row + tiles_left - 1) / tiles_left;
-                tiles[job->matrix->kind][tile_rows - 1][size](job, row, panel, row ? nothing : ahead);
+            for (int64_t row = begin, tile_rows; row < end; row += tile_rows) {
+                int64_t tiles_left = (end - row + most_rows[size] - 1) / most_rows[size];
+                tile_rows = (end - row + tiles_left - 1) / tiles_left;
+                tiles[job->matrix->kind][tile_rows - 1][size](job, row, panel, row == begin ? ahead : nothing);
             }
         }
     }
-}
-
-/* ---- many rows: a panel is widened once, a slice of inputs at a time, and meets six rows after six ---- */
-
-#define DEPTH 256 /* inputs of a slice: 16 KiB of widened weights, half of a first-level cache */
-#define CHUNK 96  /* rows whose sums for one panel wait between slices */
-
-INLINE void block(const int rows, const float *x, int64_t in, const float *w, int64_t depth, float *sums) {
-    v8 sum[2 * MOST_ROWS];
-    UNROLL for (int i = 0; i < 2 * rows; i++) sum[i] = load(sums + 8 * i);
-    for (int64_t k = 0; k < depth; k++) {
-        v8 low = load(w + PANEL * k), high = load(w + PANEL * k + 8);
-        UNROLL for (int r = 0; r < rows; r++) {
-            v8 value = set(x[r * in + k]);
-            sum[2 * r] = fma8(value, low, sum[2 * r]);
-            sum[2 * r + 1] = fma8(value, high, sum[2 * r + 1]);
-        }
-    }
-    UNROLL for (int i = 0; i < 2 * rows; i++) store(sums + 8 * i, sum[i]);
-}
-
-static __attribute__((noinline)) void blocks(const float *x, int64_t in, const float *w, int64_t depth, float *sums,
-                                             int64_t rows) {
-    for (; rows >= 6; rows -= 6, x += 6 * in, sums += 6 * PANEL) block(6, x, in, w, depth, sums);
-    switch (rows) {
-    case 1: block(1, x, in, w, depth, sums); break;
-    case 2: block(2, x, in, w, depth, sums); break;
-    case 3: block(3, x, in, w, depth, sums); break;
-    case 4: block(4, x, in, w, depth, sums); break;
-    case 5: block(5, x, in, w, depth, sums);
-    }
-}
-
-INLINE void many_rows_of(const int kind, const Linear *job, int64_t row, int64_t rows, int64_t panel) {
-    const int64_t in = job->matrix->in, step = PANEL * width(kind);
-    const char *w = (const char *)job->matrix->data + panel * in * step;
-    float wide[DEPTH * PANEL] __attribute__((aligned(64))), sums[CHUNK * PANEL] __attribute__((aligned(64)));
-    memset(sums, 0, (size_t)(rows * PANEL) * sizeof *sums);
-    for (int64_t k = 0; k < in; k += DEPTH, w += DEPTH * step) {
-        int64_t depth = in - k < DEPTH ? in - k : DEPTH;
-        for (int64_t i = 0; i < 2 * depth; i++) store(wide + 8 * i, widen(kind, w + (i / 2) * step, i % 2));
-        for (int64_t i = 0; i < DEPTH * step; i += LINE) __builtin_prefetch(w + DEPTH * step + i, 0, 2);
-        blocks(job->x + row * in + k, in, wide, depth, sums, rows);
-    }
-    for (int64_t r = 0; r < rows; r++) finish(job, row + r, panel * PANEL, sums + r * PANEL);
-}
-
-static void many_rows(const Linear *job, const Span *span) {
-    for (int64_t row = 0; row < job->rows; row += CHUNK)
-        for (int64_t panel = span->begin; panel < span->end; panel++) {
-            int64_t rows = job->rows - row < CHUNK ? job->rows - row : CHUNK;
-            switch (job->matrix->kind) {
-            case FLOAT16: many_rows_of(FLOAT16, job, row, rows, panel); break;
-            case INT8: many_rows_of(INT8, job, row, rows, panel); break;
-            case BFLOAT16: many_rows_of(BFLOAT16, job, row, rows, panel); break;
-            default: many_rows_of(FLOAT32, job, row, rows, panel);
-            }
-        }
 }
 
 /* ---- one thread's share, and the whole ---- */
@@ -216,10 +159,8 @@ void linear_part(const Linear *job, const Team *team) {
         span.next_bytes = job->next->in * PANEL * width((int)job->next->kind);
         span.next = (const char *)job->next->data + begin * span.next_bytes;
     }
-    if (job->rows <= THIN)
-        few_rows(job, &span);
-    else
-        many_rows(job, &span);
+    for (int64_t row = 0; row < job->rows; row += CHUNK)
+        multiply(job, &span, row, job->rows - row < CHUNK ? job->rows : row + CHUNK);
 }
 
 static void linear_body(void *job, const Team *team) { linear_part(job, team); }
