@@ -127,16 +127,13 @@ static void look_ahead(const Linear *job, const Span *span, int64_t panel, const
 /* Panels that a tile has side by side, 4, 2 or 1: they keep about eight chains of additions busy, and the memory. */
 static const int64_t most_rows[3] = {MOST_ROWS, 3, 1}; /* of a tile of 1, 2, 4 panels */
 
-static int fits(int64_t rows, int size) { return rows <= most_rows[size] || (size == 1 && rows >= 7 && rows <= 9); }
-
 /* Rows begin … end − 1 meet this thread's panels: the first tile of a panel brings it, the others find it near. */
 static void multiply(const Linear *job, const Span *span, int64_t begin, int64_t end) {
-    const int64_t rows = end - begin;
     const char *ahead[STREAMS], *nothing[STREAMS];
     for (int i = 0; i < STREAMS; i++) nothing[i] = (const char *)job->x;
     int64_t panel = span->begin;
     for (int size = 2; size >= 0; size--) {
-        if (size && !fits(rows, size)) continue;
+        if (size && end - begin > most_rows[size]) continue;
         for (; panel + (1 << size) <= span->end; panel += 1 << size) {
             look_ahead(job, span, panel, ahead);
             for (int64_t row = begin, tile_rows; row < end; row += tile_rows) {
