@@ -1,7 +1,8 @@
 """Ours against `transformers` and llama.cpp: the same prompts, model, threads; interleaved; medians of ratios.
 
-Knows nothing of the kernels. Figures are ratios within one run: a busy machine slows all of them alike. llama.cpp takes
-part where llama-cpp-python is installed.
+Knows nothing of the kernels. Figures are ratios within one run: a busy machine slows all of them alike. A text ends
+where its model ends it. Each prompt is also run for one token alone: what is left of the time and the tokens gives the
+rate after the first token, where speculation happens. llama.cpp takes part where llama-cpp-python is installed.
 """
 
 import argparse
@@ -33,7 +34,7 @@ def ours(engine: Engine, drafter: str, draft_length: int) -> Generate:
     """Our engine, from the call to its return: prefill, events and text included."""
 
     def generate(prompt: list[int], num_new: int) -> tuple[int, float]:
-        params = SamplingParams(max_new_tokens=num_new, draft_length=draft_length, ignore_eos=True)
+        params = SamplingParams(max_new_tokens=num_new, draft_length=draft_length)
         start = time.perf_counter()
         completion = engine.generate(prompt, params, drafter)
         return len(completion.token_ids), time.perf_counter() - start
@@ -56,8 +57,8 @@ def transformers_generate(model: object, **settings: object) -> Generate:
         start = time.perf_counter()
         with torch.inference_mode():
             out = model.generate(
-                ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=num_new,
-                min_new_tokens=num_new, pad_token_id=0, **settings,
+                ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=num_new, pad_token_id=0,
+                **settings,
             )  # fmt: skip
         return out.shape[1] - len(prompt), time.perf_counter() - start
 
@@ -78,9 +79,9 @@ def llama_cpp(path: str, draft_length: int) -> Generate | None:
     def generate(prompt: list[int], num_new: int) -> tuple[int, float]:
         model.reset()
         start, count = time.perf_counter(), 0
-        for _ in model.generate(prompt, temp=0.0, top_k=1, repeat_penalty=1.0):
+        for token_id in model.generate(prompt, temp=0.0, top_k=1, repeat_penalty=1.0):
             count += 1
-            if count == num_new:
+            if count == num_new or token_id == model.token_eos():
                 break
         return count, time.perf_counter() - start
 
@@ -109,22 +110,32 @@ def contestants(folder: Path, engines: Mapping[str, Engine], options: argparse.N
 
 
 Rates = dict[str, dict[str, list[float]]]  # tokens per second by contestant, kind and repeat
+PHASES = ("whole call", "after the first token")
 
 
-def measure(generators: dict[str, Generate], tokenizer: Tokenizer, repeats: int, num_new: int) -> Rates:
-    """The rate of each over a kind's prompts together; who is first turns with the repeats."""
+def measure(
+    generators: dict[str, Generate], tokenizer: Tokenizer, repeats: int, num_new: int
+) -> dict[str, Rates]:  # by phase
+    """The rates of each over a kind's prompts together; who is first turns with the repeats."""
     prompts = {kind: [tokenizer.chat(text) for text in texts] for kind, texts in KINDS.items()}
-    rates: Rates = {name: {kind: [] for kind in KINDS} for name in generators}
+    rates: dict[str, Rates] = {phase: {name: {kind: [] for kind in KINDS} for name in generators} for phase in PHASES}
     names = list(generators)
     for repeat in range(repeats + 1):  # the first one warms up
         for kind, texts in prompts.items():
             for name in names[repeat % len(names) :] + names[: repeat % len(names)]:
-                results = [generators[name](prompt, num_new) for prompt in texts]
-                rate = sum(count for count, _ in results) / sum(seconds for _, seconds in results)
+                whole, first = (_total(generators[name], texts, count) for count in (num_new, 1))
                 if repeat:
-                    rates[name][kind].append(rate)
+                    rates["whole call"][name][kind].append(whole[0] / whole[1])
+                    left = (whole[0] - first[0]) / (whole[1] - first[1])
+                    rates["after the first token"][name][kind].append(left)
         print(f"repeat {repeat} of {repeats} done", file=sys.stderr)
     return rates
+
+
+def _total(generate: Generate, prompts: list[list[int]], num_new: int) -> tuple[int, float]:
+    """Tokens and seconds over several prompts."""
+    results = [generate(prompt, num_new) for prompt in prompts]
+    return sum(count for count, _ in results), sum(seconds for _, seconds in results)
 
 
 def compare(rates: Rates, one: str, other: str, kinds: list[str]) -> dict[str, float]:
@@ -166,48 +177,52 @@ OURS = "ours float16"
 NGRAM = "ours float16 ngram {k}"
 
 
-def targets(rates: Rates, k: int) -> list[dict[str, object]]:
+def targets(phases: dict[str, Rates], k: int) -> list[dict[str, object]]:
     """What this project wants of itself, as far as those concerned took part."""
-    everywhere = list(KINDS)
+    everywhere, (whole, after) = list(KINDS), PHASES
+    rates = phases[whole]
     llamas = [name for name in rates if name.startswith("llama.cpp")]
     f16 = next((name for name in llamas if "16" in name and "lookup" not in name), "llama.cpp F16")
     best = max(llamas, key=lambda name: statistics.median(rates[name]["copy"]), default="llama.cpp")
-    pairs = [  # one, other, kinds, least ratio
-        ("ours float32", "transformers fp32", everywhere, 2.0),
-        (OURS, "transformers fp32", everywhere, 3.3),
-        (OURS, f16, everywhere, 0.9),
-        (NGRAM, OURS, ["copy"], 3.0),
-        (NGRAM, OURS, ["chat"], 0.95),
-        (NGRAM, best, ["copy"], 1.2),
+    wanted = [  # one, other, kinds, phase, least ratio
+        ("ours float32", "transformers fp32", everywhere, whole, 2.0),
+        (OURS, "transformers fp32", everywhere, whole, 3.3),
+        (OURS, f16, everywhere, whole, 0.9),
+        (NGRAM, OURS, ["copy"], whole, 3.0),
+        (NGRAM, OURS, ["copy"], after, 3.0),
+        (NGRAM, OURS, ["chat"], whole, 0.95),
+        (NGRAM, best, ["copy"], whole, 1.2),
     ]
     found = []
-    for one, other, kinds, least in ((one.format(k=k), *rest) for one, *rest in pairs):
+    for one, other, kinds, phase, least in ((one.format(k=k), *rest) for one, *rest in wanted):
         if one in rates and other in rates:
-            what = f"{one} / {other}, {', '.join(kinds)}"
-            found.append({"what": what, "target": least, **compare(rates, one, other, kinds)})
+            what = f"{one} / {other}, {', '.join(kinds)}, {phase}"
+            found.append({"what": what, "target": least, **compare(phases[phase], one, other, kinds)})
     return found
 
 
-def report(rates: Rates, engines: Mapping[str, Engine], options: argparse.Namespace) -> dict[str, object]:
+def report(phases: dict[str, Rates], engines: Mapping[str, Engine], options: argparse.Namespace) -> dict[str, object]:
     """All figures of a run with their provenance; prints them as tables."""
     reach = bandwidth()
-    medians = {name: {kind: statistics.median(v) for kind, v in kinds.items()} for name, kinds in rates.items()}
     floors = {dtype: reach / engine.model.num_bytes for dtype, engine in engines.items()}  # plain tokens/s at most
-    for name, kinds in medians.items():
-        floor = floors.get(name.split()[1]) if name.startswith("ours") else None
-        share = f"   {kinds['chat'] / floor:.0%} of the bandwidth floor on chat" if floor else ""
-        print(f"{name:36s}" + "".join(f"{kind:>6s} {rate:6.1f} tok/s" for kind, rate in kinds.items()) + share)
-    found = targets(rates, options.draft_length)
+    for phase, rates in phases.items():
+        print(f"tokens per second, {phase}")
+        for name, kinds in rates.items():
+            medians = {kind: statistics.median(values) for kind, values in kinds.items()}
+            floor = floors.get(name.split()[1]) if name.startswith("ours") else None
+            share = f"   {medians['chat'] / floor:.0%} of the bandwidth floor on chat" if floor else ""
+            print(f"{name:36s}" + "".join(f"{kind:>6s} {rate:6.1f}" for kind, rate in medians.items()) + share)
+    found = targets(phases, options.draft_length)
     cost = verify_cost(engines["float16"])
     found.append({"what": "a pass of 5 rows / a plain step, fp16 (at most)", "target": 1.3, "median": cost["ratio"]})
     for item in found:
         span = f" ({item['lowest']:.2f} to {item['highest']:.2f})" if "lowest" in item else ""
-        print(f"{item['what']:72s} {item['median']:.2f}{span}   wanted {item['target']}")
+        print(f"{item['what']:84s} {item['median']:.2f}{span}   wanted {item['target']}")
     return {
         "date": time.strftime("%Y-%m-%d"), "cpu": cpu_name(), "cores": os.cpu_count(),
         "threads": torch.get_num_threads(), "versions": versions(), "new_tokens": options.num_new,
         "repeats": options.repeats, "bandwidth_bytes_per_second": reach, "tokens_per_second_at_the_floor": floors,
-        "tokens_per_second": rates, "targets": found, "verify": cost,
+        "tokens_per_second": phases, "targets": found, "verify": cost,
     }  # fmt: skip
 
 

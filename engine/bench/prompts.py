@@ -1,26 +1,9 @@
 """Prompts of three kinds for measurements, of our own writing. Knows nothing of what is measured with them.
 
-"copy" are prompts that the default model really answers by copying; it does not obey every request to repeat a text.
+"copy" are prompts that the default model really answers by copying, almost word for word. They were chosen for that
+out of fifteen: it does not obey every request to repeat a text.
 """
 
-_GARDEN = (
-    "The community garden on Mill Lane opened in April 1987 on the site of an old rope factory. It has forty-two "
-    "plots, a shared greenhouse, two beehives and a pond. Members pay a small fee each spring and promise to spend "
-    "four hours a month on common work. In 2011 a storm brought down the greenhouse; it was rebuilt within a year "
-    "with glass that a nearby school gave away. The garden sells honey and seedlings at the summer fair, and the "
-    "money pays for tools, water and the repair of paths. A waiting list of thirty names shows how much the "
-    "neighbours like it."
-)
-_DELIVERIES = """1. Apples from the orchard, two crates, delivered on Monday
-2. Bread from the bakery on Hill Street, twelve loaves
-3. Cheese from the dairy, four wheels, paid in advance
-4. Dried beans from the market, three sacks
-5. Eggs from the farm, ten boxes, to be checked
-6. Flour from the mill, two sacks, delivered on Tuesday
-7. Grapes from the vineyard, one crate
-8. Honey from the garden, fifteen jars, without labels
-9. Lemons from the harbour, one box, delivered on Friday
-10. Milk from the dairy, forty bottles, to be returned"""
 _CLASS = """class Account:
     def __init__(self, owner, balance=0):
         self.owner = owner
@@ -37,10 +20,32 @@ _CLASS = """class Account:
         self.balance -= amount
 """
 
+_RECORD = """{
+  "name": "Mill Lane Garden",
+  "opened": 1987,
+  "plots": 42,
+  "beehives": 2,
+  "greenhouse": true,
+  "fee": 15,
+  "hours": 4,
+  "contact": {
+    "person": "Anna Reed",
+    "phone": "555-0142",
+    "email": "anna@example.org"
+  },
+  "tools": ["spade", "rake", "hoe", "barrow"]
+}"""
+_LETTER = (
+    "Dear Mrs Reed, thank you for your letter of the third of May. The repair of the greenhouse will begin on Monday "
+    "and will take about two weeks. During this time the north path is closed, and the water is turned off between "
+    "nine and eleven in the morning. Please tell the members to use the gate on Hill Street. The glass arrives on "
+    "Friday, and two volunteers are needed to unload it. With kind regards, Tom Baker"
+)
+
 KINDS: dict[str, tuple[str, ...]] = {
     "copy": (
-        f"Correct the spelling of this text and change nothing else:\n\n{_GARDEN}",
-        f"Repeat this list exactly:\n\n{_DELIVERIES}",
+        f"Correct the spelling of this letter and change nothing else:\n\n{_LETTER}",
+        f"Repeat this JSON file exactly:\n\n{_RECORD}",
         f"Write out this Python class again without any change:\n\n{_CLASS}",
     ),
     "chat": (
