@@ -37,10 +37,14 @@ function formatted(value, format) {
   return number.toLocaleString("en", options) + (kind === "%" ? "%" : "");
 }
 
+const formats = new Map(); // making one takes longer than using it a hundred times
+
 /** A number with so many significant digits, thousands grouped. */
 export function formatNumber(value, digits = 3, language = "en") {
   if (!Number.isFinite(value)) return "–";
-  return value.toLocaleString(language, { maximumSignificantDigits: digits });
+  const key = `${language} ${digits}`;
+  if (!formats.has(key)) formats.set(key, new Intl.NumberFormat(language, { maximumSignificantDigits: digits }));
+  return formats.get(key).format(value);
 }
 
 /** Seconds as µs, ms or s, whichever reads best. */

@@ -7,6 +7,7 @@ import { readFrom } from "./wire.js";
 export { el, fill, formatNumber, formatSeconds, reducedMotion, rich } from "./dom.js";
 
 const CHECKPOINT = 1000; // events between two kept copies of the state
+const SHARE = 0.2; // of the time that drawing may take during a live run: the engine often shares the processor
 const players = new Map();
 
 /** The player of a channel; there is one per name and page. */
@@ -28,6 +29,7 @@ export class Player {
     this.channel = channel;
     this.speed = 1;
     this.watchers = new Set();
+    this.restsUntil = 0; // milliseconds
     this.clear();
   }
 
@@ -164,10 +166,19 @@ export class Player {
   changed() {
     if (this.isDue) return;
     this.isDue = true;
+    const rest = this.restsUntil - performance.now();
+    if (rest > 0) setTimeout(() => this.redraw(), rest);
+    else this.redraw();
+  }
+
+  redraw() {
     requestAnimationFrame((now) => {
       this.isDue = false;
       if (this.isPlaying) this.advance(now);
+      const start = performance.now();
       for (const watcher of [...this.watchers]) this.tell(watcher);
+      const took = performance.now() - start;
+      this.restsUntil = this.isLive ? start + took / SHARE : 0;
     });
   }
 
