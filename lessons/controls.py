@@ -163,7 +163,7 @@ def _parse(component: Component, text: str) -> object:
         number = float(text)
         smallest = -math.inf if component.minimum is None else component.minimum
         largest = math.inf if component.maximum is None else component.maximum
-        if not smallest <= number <= largest:
+        if not (math.isfinite(number) and smallest <= number <= largest):
             return None
         return int(number) if number.is_integer() else number
     if isinstance(component, gr.Checkbox):

@@ -41,7 +41,7 @@ def place(t: Words) -> list[gr.components.Component]:
                                   filterable=False)  # fmt: skip
             top_p = gr.Slider(0, 1, 1, step=0.05, label=t("control.top_p"))
             length = gr.Slider(1, LARGEST_LENGTH, FIRST.length, step=1, label=t("control.n"))
-            seed = gr.Number(0, label=t("control.seed"), precision=0, minimum=0, maximum=2**31 - 1)
+            seed = gr.Number(0, label=t("control.seed"), precision=0)
         with gr.Row():
             mode = gr.Radio(choices("mode", MODES), value="race", label=t("control.mode"))
             rule = gr.Radio(choices("rule", RULES), value="exact", label=t("control.rule"))

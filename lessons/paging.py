@@ -133,7 +133,7 @@ def _settings(t: Words) -> list[gr.components.Component]:
         samples = gr.Slider(1, scenarios.MOST_SAMPLES, first.num_samples, step=1, label=t("control.n"))
         length = gr.Slider(2, scenarios.LONGEST_OUTPUT, first.length, step=1, label=t("control.length"))
         temperature = gr.Slider(0, 2, first.temperature, step=0.05, label=t("control.temperature"))
-        seed = gr.Number(first.seed, label=t("control.seed"), precision=0, minimum=0, maximum=2**31 - 1)
+        seed = gr.Number(first.seed, label=t("control.seed"), precision=0)
     return [prompt, second, samples, length, temperature, seed]
 
 

@@ -167,11 +167,15 @@ def test_the_chat_template_can_be_switched_off(is_chat: bool, prompt_format: str
     assert {request.prompt_format for request in race(Settings(is_chat=is_chat))} == {prompt_format}
 
 
-@pytest.mark.parametrize("change", [{"temperature": -1}, {"top_p": 2}, {"draft_length": 99}, {"rule": "magic"}])
+@pytest.mark.parametrize("change", [{"temperature": -1}, {"top_p": 2}, {"draft_length": 99}, {"rule": "magic"}, {"seed": 2**70}])
 def test_values_that_cannot_be_are_refused_with_a_code(change: dict) -> None:
     with pytest.raises(EngineError) as refusal:
         race(dataclasses.replace(Settings(), **change))
     assert refusal.value.code == "bad_parameter"
+
+
+def test_a_negative_seed_is_as_good_as_any() -> None:
+    assert {request.params.seed for request in race(Settings(seed=-5))} == {-5}
 
 
 @pytest.mark.parametrize(
@@ -232,6 +236,8 @@ def test_a_link_without_settings_sets_none_and_one_with_nonsense_the_first(contr
     assert live_lab_controls.settings_in({"lesson": "live_lab"}, controls) is None
     assert live_lab_controls.settings_in({"k": "many"}, controls) == Settings()
     assert live_lab_controls.settings_in({"k": "7"}, controls) == Settings(draft_length=7)
+    assert live_lab_controls.settings_in({"k": "7", "seed": "-3"}, controls) == Settings(draft_length=7, seed=-3)
+    assert live_lab_controls.settings_in({"k": "7", "seed": "1e999"}, controls) == Settings(draft_length=7)
 
 
 # ---- presets, words, derivations ---------------------------------------------------------------------------------
