@@ -167,7 +167,9 @@ def test_the_chat_template_can_be_switched_off(is_chat: bool, prompt_format: str
     assert {request.prompt_format for request in race(Settings(is_chat=is_chat))} == {prompt_format}
 
 
-@pytest.mark.parametrize("change", [{"temperature": -1}, {"top_p": 2}, {"draft_length": 99}, {"rule": "magic"}, {"seed": 2**70}])
+@pytest.mark.parametrize(
+    "change", [{"temperature": -1}, {"top_p": 2}, {"draft_length": 99}, {"rule": "magic"}, {"seed": 2**70}]
+)
 def test_values_that_cannot_be_are_refused_with_a_code(change: dict) -> None:
     with pytest.raises(EngineError) as refusal:
         race(dataclasses.replace(Settings(), **change))
