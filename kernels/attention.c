@@ -114,15 +114,15 @@ typedef struct {
     int64_t begin[MOST_QUERIES], end[MOST_QUERIES], is_own[MOST_QUERIES];
 } Sight;
 
-/* The queries of rows r … r + num_rows − 1 that see something of the tile now loaded, and share it or do not. */
+/* The queries that see something of the tile now loaded: those of row `owner`, or of all rows that share it (−1). */
 static __attribute__((noinline)) void meet(const Attention *job, Scratch *scratch, const Unit *unit, const Sight *sight,
-                                           int64_t is_own, int64_t only_row) {
+                                           int64_t owner) {
     for (int step = 0; step < 2; step++) /* first keys and then values: each alone stays in the nearest cache */
         for (int64_t q = 0, count; q < unit->num_queries; q += count) {
             const int64_t r = row_of(unit, q), begin = sight->begin[r], end = sight->end[r];
             const float *query = job->queries + ((unit->row + r) * job->heads + head_of(unit, q)) * job->d;
             count = together(unit, q);
-            if (sight->is_own[r] != is_own || end <= begin || (is_own && r != only_row)) continue;
+            if (end <= begin || (owner < 0 ? sight->is_own[r] : r != owner)) continue;
             switch (count) {
             case 1: step ? gather(1, job, scratch, q, begin, end) : score(1, job, scratch, query, q, begin, end); break;
             case 2: step ? gather(2, job, scratch, q, begin, end) : score(2, job, scratch, query, q, begin, end); break;
@@ -146,12 +146,12 @@ static void attend_tile(const Attention *job, Scratch *scratch, const Unit *unit
     }
     if (shared_end > shared_begin) {
         load_for(job, scratch, unit->row + shared_row, unit->kv_head, first, shared_begin, shared_end);
-        meet(job, scratch, unit, &sight, 0, 0);
+        meet(job, scratch, unit, &sight, -1);
     }
     for (int64_t r = from; r < to; r++) {
         if (!sight.is_own[r] || sight.end[r] <= sight.begin[r]) continue;
         load_for(job, scratch, unit->row + r, unit->kv_head, first, sight.begin[r], sight.end[r]);
-        meet(job, scratch, unit, &sight, 1, r);
+        meet(job, scratch, unit, &sight, r);
     }
 }
 

@@ -113,21 +113,20 @@ Rates = dict[str, dict[str, list[float]]]  # tokens per second by contestant, ki
 PHASES = ("whole call", "after the first token")
 
 
-def measure(
-    generators: dict[str, Generate], tokenizer: Tokenizer, repeats: int, num_new: int
-) -> dict[str, Rates]:  # by phase
-    """The rates of each over a kind's prompts together; who is first turns with the repeats."""
+def measure(generators: dict[str, Generate], tokenizer: Tokenizer, repeats: int, num_new: int) -> dict[str, Rates]:
+    """By phase, the rates of each over a kind's prompts together; who is first turns with the repeats."""
     prompts = {kind: [tokenizer.chat(text) for text in texts] for kind, texts in KINDS.items()}
     rates: dict[str, Rates] = {phase: {name: {kind: [] for kind in KINDS} for name in generators} for phase in PHASES}
     names = list(generators)
     for repeat in range(repeats + 1):  # the first one warms up
         for kind, texts in prompts.items():
             for name in names[repeat % len(names) :] + names[: repeat % len(names)]:
-                whole, first = (_total(generators[name], texts, count) for count in (num_new, 1))
-                if repeat:
-                    rates["whole call"][name][kind].append(whole[0] / whole[1])
-                    left = (whole[0] - first[0]) / (whole[1] - first[1])
-                    rates["after the first token"][name][kind].append(left)
+                count, seconds = _total(generators[name], texts, num_new)
+                first_count, first_seconds = _total(generators[name], texts, 1)
+                found = count / seconds, (count - first_count) / (seconds - first_seconds)
+                for phase, rate in zip(PHASES, found, strict=True):
+                    if repeat:
+                        rates[phase][name][kind].append(rate)
         print(f"repeat {repeat} of {repeats} done", file=sys.stderr)
     return rates
 
