@@ -288,7 +288,7 @@ class RoundFinished(Event):
 
 
 EVENT_TYPES: tuple[type[Event], ...] = (
-    EngineStarted, Submitted, Admitted, Finished,
+    EngineStarted, Submitted, Admitted, Preempted, Finished,
     BlockTaken, BlockShared, BlockCopied, BlockFilled, BlockHashed, BlockHit, BlockEvicted, BlockFreed,
     Forwarded, Prefilled, Drafted, Verified, Inspected, Sampled, RoundFinished,
 )  # fmt: skip

@@ -87,6 +87,14 @@ def test_nothing_below_the_app_reads_the_environment() -> None:
     assert not readers
 
 
+def test_no_page_can_load_a_model() -> None:
+    """What a reader types never names a model: lessons do not know how to load one, and live.py alone makes engines."""
+    for path in modules("lessons"):
+        text = path.read_text(encoding="utf-8")
+        assert "load_model" not in text, path
+        assert "EngineConfig(" not in text or path.name == "live.py", path
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_exported_name_equals_a_module(package: str) -> None:
     """Else `engine.trace` would be a function or a module, depending on who was imported first."""

@@ -15,6 +15,7 @@ from engine import (
     EngineStarted,
     Event,
     Finished,
+    Preempted,
     Request,
     RoundFinished,
     Sampled,
@@ -95,6 +96,14 @@ def test_what_the_engine_reports_of_samples_forks_and_tight_pools_can_be_opened(
     events = driven(engine, several, Request(prompt, params, id="B"), forks=forks)
     assert sum(isinstance(event, Submitted) for event in events) == 6
     opened.check(events)
+
+
+def test_a_run_with_a_preempted_request_can_be_saved_and_opened(tmp_path: Path) -> None:
+    requests = [Request([1, 2, 3, 4, 5], SamplingParams(20, seed=seed)) for seed in range(4)]
+    events = driven(toy_engine(num_blocks=8), *requests)
+    assert any(isinstance(event, Preempted) for event in events)
+    save_trace(events, tmp_path / "run.jsonl")
+    assert opened.read(tmp_path / "run.jsonl").events == events
 
 
 # ---- what is refused ----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from block_world import World, random_act
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import trace
+from engine import events, trace
 from engine.blocks import BlockPool
 from engine.errors import EngineError
 from engine.events import EVENT_TYPES, BlockFreed, BlockTaken, Sampled
@@ -54,6 +54,11 @@ def refused(path):
     assert caught.value.code == "bad_trace"
     assert str(caught.value.values["line"]) in str(caught.value)
     return caught.value.values["line"]
+
+
+def test_every_kind_of_event_can_be_written_and_read():
+    kinds = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, events.Event)]
+    assert set(EVENT_TYPES) == set(kinds) - {events.Event}
 
 
 # ---- files ------------------------------------------------------------------------------------------------------
