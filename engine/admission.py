@@ -13,6 +13,7 @@ from engine.cache import KVCache
 from engine.config import EngineConfig
 from engine.drafters import Drafter
 from engine.errors import EngineError
+from engine.head import SHIPPED, Head, read
 from engine.model import Model
 from engine.model_config import ModelConfig
 from engine.request import Request, SamplingParams
@@ -42,6 +43,7 @@ class Admission:
         self._cache = cache
         self._extra_drafters = extra_drafters
         self._draft: tuple[Model, KVCache] | None = None
+        self._heads: dict[str, Head] = {}
 
     def admit(self, request: Request) -> Sequence:
         """The sequence of a request that may enter, its parallel samples as children. Raises EngineError."""
@@ -91,7 +93,7 @@ class Admission:
             return None
         if name in self._extra_drafters:
             return self._extra_drafters[name]()
-        return drafters.make(name, self._model, self._cache, self._load_draft)
+        return drafters.make(name, self._model, self._cache, drafters.Loaders(self._load_draft, self._load_head))
 
     def _load_draft(self) -> tuple[Model, KVCache]:
         if self._draft is None:
@@ -104,6 +106,14 @@ class Admission:
             model = Model(loaded, self._config.dtype, self._config.device)
             self._draft = model, new_cache(model, self._config)
         return self._draft
+
+    def _load_head(self, name: str) -> Head:
+        if name not in self._heads:
+            path = SHIPPED / f"{name}.safetensors"
+            if not path.is_file():
+                raise EngineError("no_head", f"no trained head {name!r} comes with this program", name=name)
+            self._heads[name] = Head(read(path), self._model, self._cache)
+        return self._heads[name]
 
 
 def new_cache(model: Model, config: EngineConfig) -> KVCache:

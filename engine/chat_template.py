@@ -73,7 +73,7 @@ def read_tokenizer_config(folder: Path) -> dict[str, Any]:
         return {}
     try:
         config = json.loads(_read(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EngineError("bad_tokenizer", f"{path} cannot be read: {error}", path=str(path)) from error
     if not isinstance(config, dict) or not all(_is_token(config.get(role)) for role in _ROLES):
         raise EngineError("bad_tokenizer", f"{path} must be a record whose special tokens are texts", path=str(path))

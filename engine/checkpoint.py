@@ -22,7 +22,7 @@ _STORED_TYPES = (torch.float32, torch.float16, torch.bfloat16)
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise EngineError("bad_model_config", f"{path} cannot be read: {error}", path=str(path)) from error
     if not isinstance(content, dict):
         raise EngineError("bad_model_config", f"{path} does not hold a JSON object", path=str(path))

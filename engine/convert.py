@@ -72,7 +72,7 @@ def is_whole(folder: Path) -> bool:
             return False
         try:
             header = json.loads(file.read(length))
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
     header.pop("__metadata__", None)
     end = max(entry["data_offsets"][1] for entry in header.values())

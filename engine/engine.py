@@ -19,6 +19,7 @@ from engine.config import EngineConfig
 from engine.drafters import Drafter
 from engine.errors import EngineError, OutOfBlocks
 from engine.events import Admitted, Event, Finished, Preempted, Sampled
+from engine.features import FeatureCache
 from engine.model import Model, check_device
 from engine.report import Reporter, describe
 from engine.request import Completion, Request, SamplingParams
@@ -93,7 +94,7 @@ class Engine:
         `at` counts prompt and output tokens. The fork throws its own coins: its seed follows from the parent's.
         Returns its id, "{parent}/{number}". Raises EngineError("not_running" or "bad_fork").
         """
-        parent = self._sequences.get(request_id)
+        parent = self._sequences.get(request_id) if isinstance(request_id, str) else None
         if parent is None or request_id not in self.pool or parent.is_prefilling:
             raise EngineError("not_running", f"request {request_id!r} is not generating", id=request_id)
         numbers = itertools.count(parent.num_forks + 1)
@@ -168,7 +169,8 @@ class Engine:
         rounds = self._schedule(only)
         if rounds:
             before = time.perf_counter()
-            logits = self.model.forward(Batch.join([item.part for item in rounds]), self.cache)
+            batch = Batch.join([item.part for item in rounds])
+            logits = self.model.forward(batch, self.cache, features=_features(rounds))
             self.model.wait()
             seconds_forward = time.perf_counter() - before
             rounds = self._decide(rounds, logits)
@@ -282,12 +284,13 @@ class Engine:
         if item.proposal.parents is not None:
             source, target = tree.moves((0, *(node + 1 for node in item.outcome.path)))
             slots = self.cache.slots(item.part.table, item.part.context, item.part.context + len(item.part.token_ids))
-            self.cache.move([slots[node] for node in source], [slots[node] for node in target])
+            for cache in (self.cache, *sequence.drafter.features):
+                cache.move([slots[node] for node in source], [slots[node] for node in target])
         item.num_new = sequence.extend(item.outcome.tokens)
         sequence.num_cached = len(sequence) - 1
         self.pool.truncate(sequence.id, sequence.num_cached)
         if sequence.drafter is not None:
-            sequence.drafter.update(sequence, len(item.proposal.token_ids), len(item.outcome.path))
+            item.tell_drafter()
 
     def _commit(self, sequence: Sequence) -> None:
         self.pool.commit(sequence.id, sequence.token_ids, sequence.num_own_cached, sequence.extra_keys)
@@ -340,3 +343,9 @@ class Engine:
         if child.drafter is not None and child.drafter.caches:
             child.drafter.num_cached = min(parent.drafter.num_cached, num_shared)
         self._scheduler.start(child)
+
+
+def _features(rounds: list[Round]) -> list[FeatureCache]:
+    """What the target shall keep of its hidden states in this pass, for whoever drafts from them."""
+    drafting = [item.sequence.drafter for item in rounds if item.sequence.drafter is not None]
+    return list(dict.fromkeys(kept for drafter in drafting for kept in drafter.features))

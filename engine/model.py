@@ -4,6 +4,7 @@ Knows nothing of requests, sampling or scheduling. What a row is (prompt or gene
 never how many rows there are: so a pass that verifies drafts and a plain step agree bit for bit on a CPU.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from torch import Tensor
 from engine.batch import Batch, Piece, Plan, plan
 from engine.cache import KVCache
 from engine.errors import EngineError
+from engine.features import FeatureCache
 from engine.model_config import ModelConfig
 from engine.weights import LoadedModel
 from kernels import gemm, layer, linear, prompt_attention, rms_norm, rope, swiglu
@@ -43,15 +45,26 @@ class Model:
         self._cos, self._sin = (table.to(self.device) for table in rotations(config))
 
     @torch.no_grad()
-    def forward(self, batch: Batch, cache: KVCache, layers: Sequence[int] | None = None) -> Tensor:
+    def forward(
+        self,
+        batch: Batch,
+        cache: KVCache,
+        layers: Sequence[int] | None = None,
+        features: Sequence[FeatureCache] = (),
+    ) -> Tensor:
         """Computes all rows, writes their keys and values, returns the logits of `batch.logit_rows`: (n, vocab) fp32.
 
         `layers` names the layers to run (None: all); the others neither read nor write their part of the cache.
-        Raises EngineError("bad_batch") before anything is written.
+        `features` keep hidden states on the way. Raises EngineError("bad_batch") before anything is written.
         """
         rows = plan(batch, cache.num_blocks, cache.block_size, self.device)
         x = linear.embed(self.embedding, rows.token_ids).to(self._activation_dtype)  # (rows, hidden)
-        x = self._run_layers(x, rows, cache, range(self.config.num_layers) if layers is None else layers)
+        layers = range(self.config.num_layers) if layers is None else layers
+        stops = {len(layers), *(number for kept in features for number in kept.layers)}
+        for first, last in itertools.pairwise(sorted({0, *stops})):
+            x = self._run_layers(x, rows, cache, layers[first:last])
+            for kept in features:
+                kept.write(last, rows.slots, x)
         x = rms_norm.run(x[rows.logit_rows], self.norm, self.config.rms_norm_eps)  # (n, hidden)
         return linear.run(x, self.head).float()
 
@@ -60,10 +73,14 @@ class Model:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
+    def angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """cos and sin of the rotary angles at these positions (rows,): (rows, head_dim / 2) fp32 each."""
+        return self._cos[positions], self._sin[positions]
+
     def _run_layers(self, x: Tensor, rows: Plan, cache: KVCache, layers: Sequence[int]) -> Tensor:
         """x (rows, hidden) → (rows, hidden). Prompt rows go layer by layer, generated rows in one call."""
         prompt, generated = x[: rows.num_prompt_rows], x[rows.num_prompt_rows :]
-        angles = self._cos[rows.positions], self._sin[rows.positions]  # (rows, head_dim / 2) each
+        angles = self.angles(rows.positions)
         turned = _by_role(rows, angles, cache.block_size)
         unturned = _by_role(rows, None, cache.block_size) if self.config.no_rope_layers else turned
         places = [unturned if index in self.config.no_rope_layers else turned for index in layers]

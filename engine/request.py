@@ -4,7 +4,7 @@ Knows nothing of the model: lengths against the context window are checked by th
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from engine.errors import EngineError
@@ -54,7 +54,10 @@ class SamplingParams:
         for item in fields(self):
             if item.name in _RANGES:
                 _check_range(item.name, getattr(self, item.name))
-        is_several = isinstance(self.stop, Iterable) and not isinstance(self.stop, str)
+        if not isinstance(self.ignore_eos, bool):
+            sentence = f"ignore_eos is {self.ignore_eos!r:.80}; it must be True or False"
+            raise EngineError("bad_parameter", sentence, name="ignore_eos", value=self.ignore_eos)
+        is_several = isinstance(self.stop, Iterable) and not isinstance(self.stop, str | Mapping)
         stop = tuple(self.stop) if is_several else (self.stop,)
         if not all(isinstance(text, str) and text for text in stop):
             raise EngineError("bad_parameter", f"stop is {self.stop!r}; it must be non-empty strings", name="stop")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from engine import tree
 from engine.batch import Part
 from engine.drafters.drafter import NOTHING, Proposal
 from engine.errors import EngineError
@@ -36,19 +37,47 @@ class Round:
         return len(self.part.token_ids) if self.part.num_logits < 0 else self.part.num_logits
 
     def draft(self, num_tokens: int, table: Ids[int]) -> None:
-        """Asks the drafter for up to `num_tokens` tokens. A drafter that fails (NaN) ends its own request only."""
+        """Asks the drafter for up to `num_tokens` tokens. A drafter that fails ends its own request only."""
         try:
-            self.proposal = self.sequence.drafter.propose(self.sequence, num_tokens, table)
-        except EngineError as error:
-            self.error = error
+            proposal = self.sequence.drafter.propose(self.sequence, num_tokens, table)
+            _check(proposal)
+            self.proposal = proposal
+        except Exception as error:
+            self.error = _as_engine_error(error)
 
     def verify(self) -> None:
         """Decides. A row without a law may follow a draft that the target would refuse, so drafts are dropped first."""
         try:
             self.outcome = decide(self.logits, self.sequence, self.proposal)
-        except EngineError as error:
+        except Exception as error:
             if not self.proposal.token_ids:
-                self.error = error
+                self.error = _as_engine_error(error)
                 return
             self.proposal, self.logits = NOTHING, self.logits[:1]
             self.verify()
+
+    def tell_drafter(self) -> None:
+        """What became of its drafts; if it fails at that, its request ends with the tokens that it has."""
+        try:
+            self.sequence.drafter.update(self.sequence, len(self.proposal.token_ids), len(self.outcome.path))
+        except Exception as error:
+            self.error = _as_engine_error(error)
+
+
+def _check(proposal: Proposal) -> None:
+    """Raises EngineError for drafts that would bring down the pass of everybody."""
+    if not all(type(token) is int and token >= 0 for token in proposal.token_ids):
+        raise EngineError("drafter_failed", f"drafts must be token ids, not {proposal.token_ids!r:.80}")
+    if proposal.laws is not None and len(proposal.laws) < len(proposal.token_ids):
+        sentence = f"{len(proposal.token_ids)} drafts have {len(proposal.laws)} laws"
+        raise EngineError("drafter_failed", sentence)
+    if proposal.parents is not None and len(tree.with_root(proposal.parents)) != 1 + len(proposal.token_ids):
+        sentence = f"{len(proposal.token_ids)} drafts have {len(proposal.parents)} parents"
+        raise EngineError("drafter_failed", sentence)
+
+
+def _as_engine_error(error: Exception) -> EngineError:
+    """A request's own failure, whatever it was: others in the step must not suffer for it."""
+    if isinstance(error, EngineError):
+        return error
+    return EngineError("drafter_failed", f"the drafter failed: {type(error).__name__}: {error}"[:200])

@@ -57,6 +57,7 @@ class ScriptDrafter:
 
     needs_slots = False
     caches: tuple[KVCache, ...] = ()
+    features = ()
     num_cached = 0
 
     def __init__(self, next_ids: Sequence[int], offset: int = 0) -> None:

@@ -7,14 +7,16 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from engine import EngineConfig, EngineError, Finished, Request, Sampled, SamplingParams, Submitted, fold
+from engine.drafters import Proposal
 from engine.tokenizer import Tokenizer
 from engine.trace import decode, encode, load, save
 from lessons import live
 from tests.test_engine import DRAFTERS, PROMPT, greedy
 from tests.tiny_tokenizers import save_byte_level
-from tests.toys import toy_engine, toy_model
+from tests.toys import VOCAB_SIZE, toy_engine, toy_model
 
 ELSEWHERE = [
     "test_engine::test_a_bad_prompt_is_refused_before_anything_changes",
@@ -345,32 +347,47 @@ def test_a_run_with_one_bad_request_runs_none_and_leaves_no_trace(engine):
 
 
 class FaultyDrafter:
-    """Fails as no drafter should."""
+    """Fails as no drafter should: while it drafts, when it hears of the outcome, or with drafts that are none."""
 
     needs_slots = True
-    caches = ()
+    caches = features = ()
     num_cached = 0
 
+    def __init__(self, fault: str) -> None:
+        self._fault = fault
+
     def propose(self, sequence, num_tokens, table):
-        raise RuntimeError("out of memory")
+        if self._fault == "draft":
+            raise RuntimeError("out of memory")
+        if self._fault == "floats":
+            return Proposal((1.5,) * num_tokens)
+        if self._fault == "too few laws":
+            return Proposal((1,) * num_tokens, torch.full((1, VOCAB_SIZE), 1 / VOCAB_SIZE))
+        if self._fault == "no tree":
+            return Proposal((1,) * num_tokens, None, (5,) * num_tokens)
+        return Proposal((1,) * num_tokens)
 
     def update(self, sequence, num_drafted, num_accepted):
-        """Never comes to this."""
+        if self._fault == "update":
+            raise RuntimeError("out of memory")
 
 
-def test_a_fault_in_the_middle_of_a_step_loses_no_blocks_and_the_others_run_on():
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("fault", ["draft", "update", "floats", "too few laws", "no tree"])
+def test_a_drafter_that_fails_ends_its_own_request_and_no_other(fault: str, is_first: bool, temperature: float):
     engine = toy_engine()
-    engine._admission._extra_drafters["faulty"] = FaultyDrafter
-    engine.add(faulty := Request(PROMPT, SamplingParams(9), "faulty"))
-    engine.add(good := Request(PROMPT, SamplingParams(9), "layer_skip"))
-    events = engine.step()
-    for _ in range(3):
-        with pytest.raises(RuntimeError):
-            engine.step()
-    engine.abort(faulty.id)
-    events += _until_idle(engine)
-    tokens = [event.token_id for event in events if isinstance(event, Sampled) and event.request_id == good.id]
-    assert tuple(tokens) == greedy(engine, PROMPT, 9)
+    engine._admission._extra_drafters["faulty"] = lambda: FaultyDrafter(fault)
+    good = Request(PROMPT, SamplingParams(9, temperature, seed=4), "layer_skip")
+    bad = Request(PROMPT, SamplingParams(9, temperature, seed=5), "faulty")
+    wanted = toy_engine().generate(PROMPT, good.params, "layer_skip")
+    events = list(engine.run([bad, good] if is_first else [good, bad]))
+    tokens = [event for event in events if isinstance(event, Sampled) and event.request_id == good.id]
+    ends = {event.request_id: event for event in events if isinstance(event, Finished)}
+    assert [event.index for event in tokens] == list(range(9))
+    assert tuple(event.token_id for event in tokens) == wanted.token_ids
+    assert ends[good.id].text == wanted.text
+    assert (ends[bad.id].finish_reason, ends[bad.id].message) in (("error", "drafter_failed"), ("error", "bad_tree"))
     assert engine.stats()["blocks_used"] == 0
 
 

@@ -4,6 +4,7 @@ The weights are random but large, so that its laws are neither flat nor certain.
 """
 
 import functools
+import itertools
 from collections.abc import Sequence as Ids
 
 import tokenizers
@@ -14,12 +15,16 @@ from engine.batch import Batch, Part
 from engine.cache import KVCache
 from engine.drafters import Proposal
 from engine.drafters.draft_model import DraftModelDrafter
+from engine.drafters.eagle import EagleDrafter
+from engine.head import Head, HeadFile, HeadShape
 from engine.model import Model
 from engine.model_config import ModelConfig
-from engine.sampling import uniform
+from engine.sampling import sample, uniform
 from engine.sequence import Sequence
 from engine.tokenizer import Tokenizer
+from engine.train.eagle import Aims, EagleHead
 from engine.weights import LoadedModel
+from kernels import linear
 
 VOCAB_SIZE = 8
 
@@ -79,6 +84,7 @@ class RandomDrafter:
 
     needs_slots = False
     caches: tuple[KVCache, ...] = ()
+    features = ()
     num_cached = 0
 
     def propose(self, sequence: Sequence, num_tokens: int, table: Ids[int]) -> Proposal:
@@ -104,6 +110,27 @@ class RandomTreeDrafter(RandomDrafter):
         return Proposal(tuple(tokens), None, tuple(shape))
 
 
+class DrawnTreeDrafter(RandomDrafter):
+    """Two children below each of two children, drawn one after the other, each row from its own law.
+
+    The laws have a favourite, so that siblings are often equal: `drawn` and `said` must agree for the text to be right.
+    """
+
+    def __init__(self, drawn: str, said: str) -> None:
+        self._drawn, self._said = drawn, said
+
+    def propose(self, sequence: Sequence, num_tokens: int, table: Ids[int]) -> Proposal:
+        parents, tokens = ((-1, -1, 0, 0, 1, 1) if num_tokens > 1 else (-1, -1)), []
+        law = torch.tensor([0.8, *[0.2 / (VOCAB_SIZE - 1)] * (VOCAB_SIZE - 1)])
+        laws = torch.stack([law.roll(3 * row) for row in range(1 + len(parents))])
+        for node, parent in enumerate(parents):
+            left = laws[parent + 1].clone()
+            if self._drawn == "distinct" and node and parents[node - 1] == parent:
+                left[tokens[-1]] = 0.0
+            tokens.append(sample(left, uniform(sequence.params.seed, len(sequence), "draft", node)))
+        return Proposal(tuple(tokens), laws, parents, self._said)
+
+
 def toy_engine(loaded: LoadedModel | None = None, **config: object) -> Engine:
     """An engine on the toy model in fp32 with small blocks."""
     settings = {"dtype": "float32", "block_size": 4, "num_blocks": 64, "max_running": 8} | config
@@ -115,8 +142,39 @@ def toy_engine(loaded: LoadedModel | None = None, **config: object) -> Engine:
         return model, KVCache(model.config, settings.num_blocks, settings.block_size, "float32")
 
     drafters = {"random": RandomDrafter, "tree": RandomTreeDrafter}
+    for drawn, said in itertools.product(("iid", "distinct"), repeat=2):
+        name = drawn if drawn == said else f"{drawn} as {said}"
+        drafters[name] = functools.partial(DrawnTreeDrafter, drawn, said)
     drafters["small"] = lambda: DraftModelDrafter(*small(), VOCAB_SIZE)
-    return Engine(settings, loaded or toy_model(), extra_drafters=drafters)
+    for name, layers in (("eagle", (4,)), ("eagle3", (1, 2, 4))):
+        drafters[name] = functools.partial(lambda layers: EagleDrafter(head(layers)), layers)
+
+    @functools.cache
+    def head(layers: tuple[int, ...]) -> Head:
+        return Head(toy_head(engine.model, layers), engine.model, engine.cache)
+
+    engine = Engine(settings, loaded or toy_model(), extra_drafters=drafters)
+    return engine
+
+
+def toy_head(model: Model, layers: tuple[int, ...], num_draft_ids: int = 6) -> HeadFile:
+    """A head with random weights that may propose the first six tokens."""
+    pupil = toy_pupil(model, layers, num_draft_ids)
+    tensors = {name: value.detach() for name, value in pupil.named_parameters()}
+    return HeadFile("toy", model.sha256, pupil.shape, tensors | {"draft_ids": pupil.draft_ids.int()})
+
+
+def toy_pupil(model: Model, layers: tuple[int, ...], num_draft_ids: int = 6) -> EagleHead:
+    """The same head as it stands in training."""
+    config, ids = model.config, torch.arange(num_draft_ids)
+    sizes = (config.hidden_size, config.num_heads, config.num_kv_heads, config.head_dim, 24)
+    shape = HeadShape(*sizes, config.rms_norm_eps, config.rope_theta, layers)
+    torch.manual_seed(5)
+    pupil = EagleHead(shape, Aims(), linear.unpack(model.embedding), linear.unpack(model.head)[ids], ids, model.norm)
+    with torch.no_grad():
+        for name, value in pupil.named_parameters():
+            value += 0.3 * torch.randn_like(value) if name.endswith("norm") else 0.1 * torch.randn_like(value)
+    return pupil
 
 
 def exact_law(engine: Engine, token_ids: Ids[int]) -> torch.Tensor:

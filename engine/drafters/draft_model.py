@@ -20,6 +20,7 @@ class DraftModelDrafter:
     """Runs `model` on its own cache; `vocab_size` is the target's, onto whose ids the draft's law is cut or padded."""
 
     needs_slots = True
+    features = ()
 
     def __init__(self, model: Model, cache: KVCache, vocab_size: int) -> None:
         self.caches = (cache,)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 
 from engine.cache import KVCache
+from engine.features import FeatureCache
 from engine.request import SamplingParams
 from engine.sampling import draft_params, greedy_tokens, probabilities, sample, uniform
 
@@ -40,11 +41,13 @@ class Drafter(Protocol):
     """One drafter for one sequence; weights and caches are shared by all drafters of their kind.
 
     needs_slots: whether drafting writes keys and values, so that the blocks must be there before it starts.
-    caches: the drafter's own caches; they follow the same block tables as the target's.
+    caches: the drafter's own caches; they follow the same block tables as the target's. features: those of them that
+    the target fills on its way through the layers.
     """
 
     needs_slots: bool
-    caches: tuple[KVCache, ...]
+    caches: tuple[KVCache | FeatureCache, ...]
+    features: tuple[FeatureCache, ...]
     num_cached: int  # tokens of the sequence in the drafter's own cache
 
     def propose(self, sequence: "Sequence", num_tokens: int, table: Ids[int]) -> Proposal:

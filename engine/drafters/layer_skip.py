@@ -17,7 +17,7 @@ class LayerSkipDrafter:
     """Runs `layers` of the target, one token after the other."""
 
     needs_slots = True
-    caches: tuple[KVCache, ...] = ()
+    caches = features = ()
     num_cached = 0
 
     def __init__(self, model: Model, cache: KVCache, layers: Ids[int]) -> None:

@@ -5,7 +5,6 @@ Knows nothing of any model: it costs microseconds, and wins where the output rep
 
 from collections.abc import Sequence as Ids
 
-from engine.cache import KVCache
 from engine.drafters.drafter import NOTHING, Proposal
 from engine.sequence import Sequence
 
@@ -25,7 +24,7 @@ class NgramDrafter:
     """
 
     needs_slots = False
-    caches: tuple[KVCache, ...] = ()
+    caches = features = ()
     num_cached = 0
 
     def __init__(self) -> None:

@@ -1,0 +1,160 @@
+"""A trained EAGLE head: one decoder layer that guesses the target's next hidden state, and a small vocabulary.
+
+Knows nothing of sequences, drafts or trees: rows go in, with what the target felt one token earlier, and guesses come
+out. Its words and the end of it are the target's own: the embedding, and those rows of the output head that it may
+propose (a product over all 49,152 would cost three times the rest).
+"""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+from torch.nn import functional as F
+
+from engine.cache import KVCache
+from engine.errors import EngineError
+from engine.features import FeatureCache
+from engine.model import Model
+from kernels import layer, linear, rms_norm
+from kernels.layer import LayerWeights, Rows
+from kernels.memory import Slab
+
+SHIPPED = Path(__file__).parent.parent / "assets" / "drafters"
+
+
+@dataclass(frozen=True, slots=True)
+class HeadShape:
+    """Sizes of a head. num_heads to head_dim, eps and rope_theta are the target's; `inner` is its own.
+
+    layers: after how many layers the target's hidden states are read; several are mixed into one (EAGLE-3).
+    """
+
+    hidden: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    inner: int
+    eps: float
+    rope_theta: float
+    layers: tuple[int, ...]
+
+    def tensors(self, vocab: int) -> dict[str, tuple[int, ...]]:
+        """What the file of such a head holds: names and shapes, with `vocab` ids that it may propose."""
+        h, queries, keys = self.hidden, self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        mixed = {"mix": (h, len(self.layers) * h)} if len(self.layers) > 1 else {}
+        norms = dict.fromkeys(("token_norm", "feature_norm", "attention_norm", "mlp_norm", "norm"), (h,))
+        products = {"fuse": (h, 2 * h), "qkv": (queries + 2 * keys, h), "output": (h, queries)}
+        return (
+            mixed | norms | products | {"gate_up": (2 * self.inner, h), "down": (h, self.inner), "draft_ids": (vocab,)}
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeadFile:
+    """What a file holds: whose head it is, its sizes and its tensors (fp16; draft_ids are int32)."""
+
+    kind: str
+    target: str  # SHA-256 of the weights that it was trained on
+    shape: HeadShape
+    tensors: dict[str, Tensor]
+
+
+def read(path: Path) -> HeadFile:
+    """Reads a file that `engine.train` wrote. Raises EngineError("bad_head") naming what is wrong."""
+    try:
+        with safe_open(path, framework="pt") as stored:
+            about = json.loads((stored.metadata() or {})["head"])
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+        shape = HeadShape(**{**about["shape"], "layers": tuple(about["shape"]["layers"])})
+        found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        wanted = shape.tensors(len(tensors["draft_ids"]))
+        if found != wanted:
+            wrong = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
+            raise ValueError(f"{wrong[0]} is {found.get(wrong[0])} and should be {wanted.get(wrong[0])}")
+        return HeadFile(about["kind"], about["target"], shape, tensors)
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise EngineError("bad_head", f"{path} holds no head: {error}", path=str(path)) from error
+
+
+class Head:
+    """The head's weights beside its target's; one cache of keys and values and one of features serve all requests."""
+
+    def __init__(self, file: HeadFile, model: Model, cache: KVCache) -> None:
+        """`cache` is the target's: block numbers and dtype are shared. Raises EngineError("other_weights")."""
+        if file.target != model.sha256:
+            sentence = (
+                f"the head {file.kind} belongs to weights {file.target[:12]}; {model.name} has {model.sha256[:12]}"
+            )
+            raise EngineError("other_weights", sentence, drafter=file.kind, target=model.name)
+        self.shape, self._model = file.shape, model
+        one_layer = dataclasses.replace(model.config, num_layers=1)
+        dtype = str(cache.keys[0].dtype).removeprefix("torch.")
+        self.cache = KVCache(one_layer, cache.num_blocks, cache.block_size, dtype, model.device)
+        place = (cache.num_slots, cache.block_size, dtype, model.device)
+        self.features = FeatureCache(self.shape.layers, self.shape.hidden, *place)
+        self.draft_ids = file.tensors["draft_ids"].long()
+        slab, kept = Slab(), model.dtype if model.dtype != "int8" else "float16"
+
+        def matrix(name: str) -> linear.Packed:
+            return linear.pack(file.tensors[name].to(model.device).float(), kept, slab)
+
+        def vector(name: str) -> Tensor:
+            return file.tensors[name].to(model.device).float()
+
+        self._mix = matrix("mix") if "mix" in file.tensors else None
+        self._fuse, self._token_norm, self._feature_norm = matrix("fuse"), vector("token_norm"), vector("feature_norm")
+        self._norm, self._ones = vector("norm"), torch.ones(self.shape.hidden, device=model.device)
+        rows = linear.unpack(model.head)[self.draft_ids.to(model.device)]
+        self._head = linear.pack(rows, model.dtype, slab)
+        sizes = (self.shape.num_heads, self.shape.num_kv_heads, self.shape.head_dim, self.shape.eps)
+        before = (vector("attention_norm"), matrix("qkv"), None, None, None)
+        self._layer = LayerWeights(
+            *sizes, *before, matrix("output"), vector("mlp_norm"), matrix("gate_up"), matrix("down")
+        )
+
+    def given(self, slots: list[int]) -> Tensor:
+        """What the target felt at the tokens of these slots: (slots, hidden)."""
+        felt = self.features.read(slots)
+        if self._mix is None:
+            return felt
+        h, eps = self.shape.hidden, self.shape.eps
+        apart = rms_norm.run(felt.view(-1, h), self._ones, eps)  # layers differ in scale by a hundred
+        return linear.run(apart.view(len(slots), -1), self._mix)
+
+    def guess(self, felt: Tensor, token_ids: list[int], rows: Rows) -> Tensor:
+        """felt (rows, hidden), one token before each of `token_ids` → the hidden states at them, guessed."""
+        eps = self.shape.eps
+        tokens = linear.embed(self._model.embedding, torch.tensor(token_ids, device=self._model.device))
+        tokens = rms_norm.run(rms_norm.run(tokens, self._ones, eps), self._token_norm, eps)
+        joined = torch.cat((tokens, rms_norm.run(felt, self._feature_norm, eps)), 1)  # (rows, 2 · hidden)
+        x = linear.run(joined, self._fuse)
+        return layer.run_all(x, (self._layer,), (rows,), self.cache.keys, self.cache.values)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Guessed hidden states (rows, hidden) → logits of the draft's own vocabulary (rows, len(draft_ids)), fp32."""
+        return linear.run(rms_norm.run(x, self._norm, self.shape.eps), self._head).float()
+
+    def spread(self, logits: Tensor) -> Tensor:
+        """The same logits at the target's ids, −∞ at those that the draft cannot propose: (rows, vocab)."""
+        wide = torch.full((len(logits), self._model.config.vocab_size), float("-inf"))
+        wide[:, self.draft_ids] = logits.cpu()
+        return wide
+
+    def rows(self, positions: list[int], table: Tensor, slots: list[int]) -> Rows:
+        """Where rows of one sequence stand, each seeing all before it: a chain at `positions`, written at `slots`."""
+        device = self._model.device
+        at = torch.tensor(positions, device=device)
+        sequence = torch.zeros(len(positions), dtype=torch.int32, device=device)
+        extra = torch.empty(len(positions), 0, dtype=torch.int32, device=device)
+        where = torch.tensor(slots, dtype=torch.int32, device=device)
+        seen = (table, self.cache.block_size, sequence, (at + 1).int(), extra)
+        return Rows(self._model.angles(at), where, *seen)
+
+
+def pad_first(felt: Tensor) -> Tensor:
+    """Before the first token nothing was felt: a row of zeros in front."""
+    return F.pad(felt, (0, 0, 1, 0))
