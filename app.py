@@ -129,6 +129,7 @@ def add_routes(app: FastAPI, model: str) -> None:
         s = live.status()
         words = load(FRAME, language_of(lang))
         facts = {"state": s.state, "fraction": s.fraction, "running": bool(s.running), "waiting": s.waiting}
+        facts["weights"] = {"model": s.model, "sha256": s.weights_sha256}
         reason = sentence(words, s) if s.state == "failed" else ""
         return JSONResponse(facts | {"model": model, "reason": reason}, headers={"Cache-Control": "no-store"})
 

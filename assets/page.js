@@ -1,9 +1,11 @@
-// What every page has: the theme switch, the engine's state in the header, links, downloads, and the lesson in the
-// address. Knows nothing of lessons.
+// What every page has: the theme switch, the engine's state in the header, links, downloads, the lesson in the address,
+// and the footer. Knows nothing of lessons.
 
 import { fill } from "./dom.js";
 import { playerFor } from "./player.js";
+import { answerButtons } from "./answers.js";
 import { read, write } from "./reader.js";
+import { hearWeights } from "./weights.js";
 import { address } from "./wire.js";
 
 const page = window.inferencePage; // {root, site, language, lang, words, lessons}: written by the server
@@ -37,6 +39,7 @@ async function watchEngine(pill) {
   let pause = 1000;
   try {
     const status = await (await fetch(address(`status?lang=${page.language}`))).json();
+    hearWeights(status.weights);
     const isBusy = status.state === "ready" && (status.running || status.waiting);
     const key = isBusy ? "engine.running" : `engine.${status.state}`;
     show(pill, status.state, fill(page.words[key], { ...status, percent: Math.round(status.fraction * 100) }));
@@ -126,5 +129,6 @@ page.playerFor = playerFor; // for the console and for tests
 themeSwitch(document.querySelector("#theme-switch"));
 languageLinks(document.querySelectorAll("a.language"));
 watchEngine(document.querySelector("#engine"));
+answerButtons(document.querySelector(".site-footer"), page.words, toast);
 followTabs();
 nameMoreTabs();

@@ -30,13 +30,18 @@ export function write(key, value) {
   keep({ ...all(), [key]: value });
 }
 
+/** All of it, under the key's name, so that no other JSON is taken for it. */
 export function exportJson() {
-  return JSON.stringify(all(), null, 2);
+  return JSON.stringify({ [KEY]: all() }, null, 2);
 }
 
-/** Replace the state by an exported one; throws if the text is no JSON object. */
+/** Replace the state by an exported one; throws, and changes nothing, if the text is none. */
 export function importJson(text) {
-  const state = JSON.parse(text);
-  if (state === null || typeof state !== "object" || Array.isArray(state)) throw new TypeError("not an exported state");
+  const state = JSON.parse(text)?.[KEY];
+  if (!isRecord(state) || !isRecord(state.predictions ?? {})) throw new TypeError("not an exported state");
   keep(state);
+}
+
+function isRecord(value) {
+  return value !== null && typeof value === "object" && !Array.isArray(value);
 }

@@ -13,7 +13,7 @@ from lessons.acceptance_figures import alert, law_options, said
 from lessons.acceptance_laws import Setting, setting_of
 from lessons.acceptance_model import PICTURE
 from lessons.stage import Widget
-from lessons.typed_laws import LONGEST_TEXT, BadLaw, parse_pair, write_law
+from lessons.typed_laws import BadLaw, parse_pair, write_law
 from lessons.words import Words
 
 EXAMPLES = {  # name: p, q
@@ -77,7 +77,7 @@ def _field(t: Words, law: str) -> tuple[gr.Textbox, gr.HTML]:
     """A field for a law, and directly below it the place for what is wrong with it."""
     text = EXAMPLES[FIRST]["pq".index(law)]
     with gr.Column(elem_classes="laws-field"):
-        field = gr.Textbox(text, label=t(f"control.{law}"), max_length=LONGEST_TEXT, max_lines=1)
+        field = gr.Textbox(text, label=t(f"control.{law}"), max_lines=1)
         wrong = gr.HTML("", apply_default_css=False)
     return field, wrong
 

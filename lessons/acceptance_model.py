@@ -17,7 +17,6 @@ from lessons.words import Words
 
 PICTURE = "acceptance-picture"  # where the laws that were taken are shown
 PROMPT = "The old lighthouse keeper opened the door and saw"
-LONGEST_PROMPT = 1000  # characters
 QUIET = {"show_progress": "hidden", "api_visibility": "private"}
 TO_PICTURE = """() => {
   const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
@@ -43,7 +42,7 @@ def panel(t: Words, fields: Sequence[gr.components.Component]) -> None:
     """A run, and its tokens to choose from; fields: p, q, temperature, top-p and the names, which a choice sets."""
     frame.prose(t("model.intro"))
     with gr.Row(elem_classes="controls"):
-        prompt = gr.Textbox(PROMPT, label=t("model.prompt"), max_length=LONGEST_PROMPT, max_lines=2, scale=3)
+        prompt = gr.Textbox(PROMPT, label=t("model.prompt"), max_lines=2, scale=3)
         heat = gr.Slider(0.2, 2, value=1, step=0.1, label=t("model.temperature"), scale=2)
     with gr.Row():
         with gr.Column(scale=7, min_width=320):

@@ -174,12 +174,17 @@ def _source_label(t: Words, item: Callable | type | ModuleType) -> str:
     return t.frame("source.part", name=item.__qualname__, path=path.as_posix(), line=line)
 
 
-def interview(t: Words, key: str = "interview") -> None:
-    """The interview card: the question open to see, the answers in half a minute and in two folded away."""
+def interview(t: Words, key: str = "interview", source: str = "") -> None:
+    """The interview card: the question open to see, the answers in half a minute and in two folded away.
+
+    source: the work that is named, as a badge, wherever an answer has {{source}}.
+    """
+    cited = {"source": badge(t, "cited", source)}
     gr.Markdown(t(f"{key}.question"), latex_delimiters=LATEX, elem_classes=["prose-text", "callout", "question"])
     for part in ("short", "long", "follow_ups", "wrong"):
         with gr.Accordion(t.frame(f"interview.{part}"), open=False, elem_classes=["answer", f"answer-{part}"]):
-            prose(t(f"{key}.{part}"))
+            is_cited = "{{source}}" in t.pieces[f"{key}.{part}"]
+            prose(t(f"{key}.{part}", **(cited if is_cited else {})))
 
 
 def legend(t: Words, kinds: Sequence[str] = FATES) -> gr.HTML:

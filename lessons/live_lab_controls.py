@@ -16,7 +16,6 @@ DRAFTERS = ("layer_skip", "ngram", "early_exit")
 DRAFT_TEMPERATURES = ("same", "0", "0.3", "0.6", "0.8", "1", "1.5")
 MODES = ("race", "in_turn")
 RULES = ("exact", "sampler_match", "typical")
-LONGEST_PROMPT = 12_000  # characters
 LARGEST_LENGTH = 256
 LINKED = ("prompt", "drafter", "k", "t", "draft_t", "top_p", "seed", "n", "chat", "mode", "rule")  # names in a link
 
@@ -28,7 +27,8 @@ def place(t: Words) -> list[gr.components.Component]:
         return [(t(f"{name}.{value}") if f"{name}.{value}" in t else value, value) for value in values]
 
     with gr.Column(elem_classes=["wide", "controls"]):
-        prompt = gr.Textbox(FIRST.prompt, label=t("control.prompt"), max_length=LONGEST_PROMPT, lines=2, max_lines=8)
+        # No max_length on any page: a browser cuts a longer text in silence, the engine refuses it in words.
+        prompt = gr.Textbox(FIRST.prompt, label=t("control.prompt"), lines=2, max_lines=8)
         with gr.Row():
             drafter = gr.Dropdown(
                 choices("drafter", DRAFTERS), value=FIRST.drafter, label=t("control.drafter"), filterable=False

@@ -1,4 +1,4 @@
-"""The page of one chapter in one language: its Blocks, its address, and the header around it.
+"""The page of one chapter in one language: its Blocks, its address, and the header and footer around it.
 
 Knows nothing of what the lessons hold, nor of the server that shows the page.
 """
@@ -18,7 +18,7 @@ from lessons.serving import Shell
 from lessons.words import FRAME, LANGUAGE_NAMES, LANGUAGES, Words, load
 
 ASSETS = Path(__file__).parent.parent / "assets"
-STYLES = ("palette.css", "gradio.css", "layout.css", "app.css", "header.css", "parts.css")
+STYLES = ("palette.css", "gradio.css", "layout.css", "app.css", "header.css", "footer.css", "parts.css")
 LOCALES = {"en": "en", "zh": "zh-CN"}
 
 
@@ -101,17 +101,18 @@ def blocks(page: Page) -> gr.Blocks:
     return chapter
 
 
-# ---- around: header and head --------------------------------------------------------------------------------------
+# ---- around: head, header and footer ------------------------------------------------------------------------------
 
 
 def shell(page: Page) -> Shell:
     """What stands around Gradio's page."""
-    return Shell(LOCALES[page.language], page.root, _head(page), _above(page))
+    return Shell(LOCALES[page.language], page.root, _head(page), _above(page), _below(page))
 
 
 def _head(page: Page) -> str:
     site = f"{page.root}site/{version()}/"
-    words = page.words.group("header.") | {f"state.{k}": v for k, v in page.words.group("transport.state.").items()}
+    words = page.words.group("header.") | page.words.group("footer.")
+    words |= {f"state.{k}": v for k, v in page.words.group("transport.state.").items()}
     facts = {
         "root": page.root,
         "language": page.language,
@@ -160,6 +161,17 @@ def _above(page: Page) -> str:
         f'aria-label="{escape(w("header.theme.label"))}">{SWITCH}<span class="switch-text"></span></button></div>',
         '</header><div id="toast" role="status"></div><div id="lesson" tabindex="-1"></div>',
         f'<noscript><p class="noscript">{escape(w("site.noscript"))}</p></noscript>',
+    )
+    return "".join(parts)
+
+
+def _below(page: Page) -> str:
+    """The footer: the reader's own answers as a file."""
+    w = page.words
+    parts = (
+        f'<footer class="site-footer"><div class="bar"><span>{escape(w("footer.kept"))}</span>',
+        f'<button id="answers-save" type="button">{escape(w("footer.answers.save"))}</button>',
+        f'<button id="answers-load" type="button">{escape(w("footer.answers.load"))}</button></div></footer>',
     )
     return "".join(parts)
 

@@ -80,7 +80,7 @@ def build(t: Words) -> None:
     table = _reconcile(t, guesses)
     _break(t)
     frame.beat(t, "interview", t("interview.title"))
-    frame.interview(t)
+    frame.interview(t, source=t("source.vllm"))
     _wire_lab(t, lab, table)
 
 
@@ -127,8 +127,8 @@ def _settings(t: Words) -> list[gr.components.Component]:
     """In the order of Settings' fields."""
     first = PRESETS[FIRST]
     with gr.Row(elem_classes=["wide", "controls"]):
-        prompt = gr.Textbox(first.prompt, label=t("control.prompt"), max_length=scenarios.LONGEST_PROMPT, lines=2)
-        second = gr.Textbox(first.second, label=t("control.second"), max_length=scenarios.LONGEST_PROMPT, lines=2)
+        prompt = gr.Textbox(first.prompt, label=t("control.prompt"), lines=2, max_lines=8)
+        second = gr.Textbox(first.second, label=t("control.second"), lines=2, max_lines=8)
     with gr.Row(elem_classes=["wide", "controls"]):
         samples = gr.Slider(1, scenarios.MOST_SAMPLES, first.num_samples, step=1, label=t("control.n"))
         length = gr.Slider(2, scenarios.LONGEST_OUTPUT, first.length, step=1, label=t("control.length"))

@@ -18,7 +18,6 @@ SPEECH = "Four score and seven years ago our"  # the prompts of figures 6 and 7 
 TALE = "It was the best of times"
 MOST_SAMPLES = 6
 LONGEST_OUTPUT = 64
-LONGEST_PROMPT = 2000  # characters
 
 
 @dataclass(frozen=True, slots=True)

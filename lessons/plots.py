@@ -3,10 +3,14 @@
 Knows nothing of lessons: numbers in, Plotly out. Moving pictures are stages (lessons/stage.py), not charts.
 """
 
+import json
 from collections.abc import Sequence
 
 import gradio as gr
 import plotly.graph_objects as go
+from gradio.components.plot import PlotData
+
+from lessons.stage import Quiet
 
 # Mid tones with at least 3:1 on both papers of assets/palette.css (a test holds them to it).
 NEUTRAL = "#7d828b"
@@ -17,6 +21,7 @@ FATES = {"target": NEUTRAL, "accepted": GOOD, "resampled": "#d9690f", "bonus": "
 OWNERS = ("#2f86c5", "#c9711a", "#159a74", "#bf5f9b", "#998017", "#7f72d3", "#d05252", "#72838f")
 
 FONT = '"Source Sans Pro", system-ui, "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", sans-serif'
+CONFIG = {"displaylogo": False}  # the logo is a link to another site
 _GRID = "rgba(125, 130, 139, 0.22)"
 
 
@@ -62,6 +67,21 @@ def marker_line(chart: go.Figure, value: float, label: str, axis: str = "y", col
     return chart.add_vline(x=value, annotation_text=label, annotation_position="top right", **style)
 
 
-def place(chart: go.Figure | None, label: str) -> gr.Plot:
+class Chart(gr.Plot, metaclass=Quiet):
+    """A place for a figure. Gradio's own knows no config, but hands on to Plotly the one that a figure's JSON names."""
+
+    def postprocess(self, value: go.Figure | None) -> PlotData | None:
+        """The figure's JSON with our config."""
+        data = super().postprocess(value)
+        if data is not None:
+            data.plot = json.dumps(json.loads(data.plot) | {"config": CONFIG})
+        return data
+
+    def get_block_name(self) -> str:
+        """The browser shows it with Gradio's own plot."""
+        return "plot"
+
+
+def place(chart: go.Figure | None, label: str) -> Chart:
     """Put a figure on the page; the label is for those who do not see it."""
-    return gr.Plot(value=chart, label=label, show_label=False, container=False, elem_classes="chart")
+    return Chart(value=chart, label=label, show_label=False, container=False, elem_classes="chart")

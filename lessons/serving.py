@@ -127,7 +127,7 @@ class StaticCache:
 
 @dataclass(frozen=True)
 class Shell:
-    """What surrounds Gradio's page at one path: language, further head, and what stands above it.
+    """What surrounds Gradio's page at one path: language, further head, and what stands above and below it.
 
     root is the relative way from the page to the top of the site ("./", "../", …).
     """
@@ -136,6 +136,7 @@ class Shell:
     root: str
     head: str
     above: str
+    below: str
 
 
 class Pages:
@@ -173,6 +174,8 @@ def wrap(html: str, shell: Shell) -> str:
     )
     html = html.replace('src="./assets/', f'src="{shell.root}assets/')
     html = html.replace("</head>", f"{shell.head}</head>", 1)
+    inside, end, rest = html.rpartition("</body>")
+    html = inside + shell.below + end + rest
     return re.sub(r"(<body[^>]*>)", lambda match: match[1] + shell.above, html, count=1)
 
 

@@ -23,7 +23,7 @@ import(new URL(window.inferencePage.site + 'stage.js', document.baseURI).href)
 """
 
 
-class _Quiet(ComponentMeta):
+class Quiet(ComponentMeta):
     """Gradio writes a .pyi file beside the module of every new component class; a repository is no place for those."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], attrs: dict[str, object]):
@@ -32,7 +32,7 @@ class _Quiet(ComponentMeta):
         return ABCMeta.__new__(cls, name, bases, attrs)
 
 
-class Widget(gr.HTML, metaclass=_Quiet):
+class Widget(gr.HTML, metaclass=Quiet):
     """One module of assets/stages/ in a page; its DOM is the module's own, Gradio never redraws it.
 
     Events for Python, as far as the module triggers them: pick, act, done, commit. Gradio makes the component anew

@@ -32,7 +32,8 @@ class NotReady(EngineError):
 class Status:
     """What the worker is doing. state: "no_model", "loading", "ready" or "failed"; fraction and code tell how far.
 
-    code, message and values are those of the error where it failed.
+    code, message and values are those of the error where it failed. model and weights_sha256: what the engine runs,
+    "" until it is ready.
     """
 
     state: str
@@ -40,6 +41,8 @@ class Status:
     code: str = ""
     message: str = ""
     values: dict[str, object] = field(default_factory=dict)
+    model: str = ""
+    weights_sha256: str = ""
     running: str = ""
     waiting: int = 0
 
@@ -113,12 +116,13 @@ class Worker:
     def _work(self) -> None:
         try:
             engine = self._make(self._report_progress)
+            runs = engine.started()
         except Exception as problem:  # whatever it was, the pages stay open on recorded runs and say so
             log.warning("no model: %s", problem)
             code, values = getattr(problem, "code", "other"), getattr(problem, "values", {})
             self._state = Status("failed", code=code, message=str(problem), values=values)
             return
-        self._state = Status("ready", 1.0)
+        self._state = Status("ready", 1.0, model=runs.model, weights_sha256=runs.weights_sha256)
         while run := self._take():
             self._do(engine, run)
 

@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 import app
 from engine import EngineError, Request, SamplingParams
 from lessons import controls, live, stream
-from lessons.page import ASSETS, version
+from lessons.page import ASSETS, blocks, pages, version
 from lessons.words import FRAME, load
 
 ROOT = Path(app.__file__).parent
@@ -94,7 +94,8 @@ def test_each_page_has_its_language_and_the_common_header(
     assert f'lang="{language}"' in html
     assert f'aria-current="page">{chapter}</a>' in html
     assert html.count("<header") == html.count('id="theme-switch"') == html.count('id="engine"') == 1
-    assert html.index('class="site-header"') < html.index("<gradio-app")
+    assert html.index('class="site-header"') < html.index("<gradio-app") < html.index('class="site-footer"')
+    assert html.count("</body>") == 1
 
 
 def test_pages_name_no_other_machine(client: TestClient) -> None:
@@ -114,6 +115,13 @@ def test_our_styles_outweigh_gradios_base_style(client: TestClient) -> None:
     html = client.get("/memory/").text
     assert re.search(r'@import url\("\.\./assets/index-[^"]+\.css"\) layer\(gradio\)', html)
     assert not re.findall(r'<link rel="stylesheet" crossorigin', html)
+
+
+def test_no_chapter_has_more_components_than_gradio_draws_in_good_time() -> None:
+    """PLATFORM.md advises 150 or so; layout counts. A chapter that nears the limit folds prose into fewer pieces."""
+    for page in pages():
+        if page.language == "en":
+            assert len(blocks(page).blocks) <= 200, page.chapter
 
 
 @pytest.mark.parametrize(
@@ -211,6 +219,14 @@ def test_an_error_is_safe_in_markdown_and_plain_elsewhere() -> None:
 def test_health_and_status_say_what_the_engine_does(client: TestClient) -> None:
     assert client.get("/healthz").json() == {"status": "ok", "engine": "no_model"}
     assert client.get("/status?lang=zh-CN").json()["state"] == "no_model"
+
+
+def test_the_status_names_the_weights_once_an_engine_runs_them(client: TestClient) -> None:
+    assert client.get("/status").json()["weights"] == {"model": "", "sha256": ""}
+    live.start_with(lambda progress: FakeEngine())
+    wait_for(lambda: live.status().state == "ready")
+    assert client.get("/status").json()["weights"] == {"model": "fake", "sha256": "0" * 64}
+    live.start_with(None)
 
 
 def test_a_failed_model_is_explained_in_the_readers_language(client: TestClient) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from block_world import World, random_act
+from page_watch import Watch
 from playwright.sync_api import sync_playwright
 
 from engine import trace
@@ -54,12 +55,14 @@ WHOLE = "(cursor) => JSON.stringify(window.fold.fold(window.events, cursor))"
 def page():
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        page = browser.new_page()
+        watch = Watch()
+        page = watch.follow(browser.new_page())
         page.route("**/*", lambda route: route.abort() if route.request.url.startswith("http") else route.continue_())
         page.set_content("<title>fold</title>")
         page.evaluate(SET_UP, (ASSETS / "fold.js").read_text(encoding="utf-8"))
         yield page
         browser.close()
+        watch.check()
 
 
 def view_of(state, event):

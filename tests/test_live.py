@@ -10,7 +10,20 @@ from pathlib import Path
 import pytest
 from fake_engine import FakeEngine
 
-from engine import EngineError, Finished, Request, RoundFinished, Sampled, SamplingParams, Submitted, encode, save_trace
+from engine import (
+    EngineError,
+    EngineStarted,
+    Finished,
+    Request,
+    RoundFinished,
+    Sampled,
+    SamplingParams,
+    Submitted,
+    encode,
+    load_trace,
+    save_trace,
+)
+from engine.weights import LoadedModel
 from lessons import live, runs, worker
 from lessons.runs import Run, Shelf, mode_of
 from lessons.turns import Turns
@@ -454,3 +467,21 @@ def test_a_recorded_run_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest
     runs.recorded_run.cache_clear()
     assert live.find(live.replay("run")).is_recorded
     runs.recorded_run.cache_clear()
+
+
+# ---- shipped recordings -------------------------------------------------------------------------------------------
+
+
+def shipped() -> list[EngineStarted]:
+    """What each recorded run of the repository ran on."""
+    return [load_trace(path)[0] for path in sorted(runs.TRACE_FOLDER.glob("*.jsonl.gz"))]
+
+
+def test_all_shipped_recordings_were_made_with_the_same_weights() -> None:
+    assert {started.model for started in shipped()} == {"smollm2-135m"}
+    assert len({started.weights_sha256 for started in shipped()}) == 1
+
+
+@pytest.mark.model
+def test_shipped_recordings_were_made_with_the_weights_that_the_app_loads(smollm2: LoadedModel) -> None:
+    assert {started.weights_sha256 for started in shipped()} == {smollm2.sha256}

@@ -438,7 +438,7 @@ def test_the_figures_of_the_words_are_those_of_the_formulas(language):
     used = float(paging_proof.USED.subs({paging_proof.SIZE: 16, paging_proof.TOKENS: 330}))
     assert f"{100 * used:.0f} %" in t("derive.share")
     for share in PAPER_SHARES.values():
-        assert f"{100 * share:.1f} %" in t("interview.long")
+        assert f"{100 * share:.1f} %" in t("interview.long", source="")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -459,4 +459,12 @@ def test_the_words_on_forks_name_the_first_token_of_a_block_as_the_one_that_cost
     first = {"en": "first", "zh": "第一个"}[language]
     assert f"**{first}**" in t("lab.intro")
     assert first in t("stage.text.fork.free")
-    assert "$k-1$" in t("interview.follow_ups")
+    assert "$k-1$" in t("interview.follow_ups", source="")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_percentage_of_the_paper_that_an_answer_cites_names_its_source(language):
+    answers = load("paging", language).group("interview.")
+    cited = [part for text in answers.values() for part in text.split("\n") if re.search(r"\d %", part)]
+    assert len(cited) == 5
+    assert all("{{source}}" in part for part in cited)

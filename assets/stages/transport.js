@@ -2,6 +2,7 @@
 // Knows nothing of what the stages show; it gives the player its orders and says what state the run is in.
 
 import { el, fill, formatSeconds, reducedMotion } from "../player.js";
+import { otherWeights, whenHeard } from "../weights.js";
 
 const SPEEDS = [0.1, 0.25, 0.5, 1, 2];
 const ICONS = {
@@ -25,6 +26,7 @@ export function mount(element, { words, options, player, trigger }) {
       trigger("done", { run: player.runId });
     }
   });
+  const stopHearing = whenHeard(() => draw(parts, player, words));
   const observer = options.autoplay && !reducedMotion() ? playOnce(element, player) : null;
   const onKey = (event) => keys(event, element, player);
   document.addEventListener("keydown", onKey);
@@ -32,6 +34,7 @@ export function mount(element, { words, options, player, trigger }) {
     update() {},
     destroy() {
       stop();
+      stopHearing();
       observer?.disconnect();
       document.removeEventListener("keydown", onKey);
     },
@@ -110,14 +113,14 @@ function stateOf(player) {
   if (!player.runId) return "empty";
   if (player.isLost) return "lost";
   if (!player.about) return "connecting";
-  if (player.about.recorded) return "recorded";
+  if (player.about.recorded) return otherWeights(player.events[0]) ? "other_weights" : "recorded";
   if (!player.isComplete) return player.place > 0 ? "waiting" : "live";
   return player.ending === "finished" || player.ending === "stopped" ? player.ending : "failed";
 }
 
 function factsOf(player) {
   const started = player.events[0]?.type === "EngineStarted" ? player.events[0] : {};
-  return { place: player.place, code: player.ending, device: started.device_name ?? "?", date: (started.recorded ?? "?").slice(0, 10) };
+  return { place: player.place, code: player.ending, device: started.device_name ?? "?", date: (started.recorded ?? "?").slice(0, 10), ...otherWeights(started) };
 }
 
 /** Play a recorded run once, when the bar first comes into view. */

@@ -5,15 +5,15 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # the helpers beside the other tests
 
+from page_watch import Watch  # noqa: E402
+
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-OURS = ("127.0.0.1", "localhost", "")
 
 expect.set_options(timeout=40_000)  # machines that build are slow
 
@@ -29,37 +29,12 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
-class Watch:
-    """What went wrong on the pages of a test. A test may clear `errors` that it caused on purpose."""
-
-    def __init__(self) -> None:
-        self.foreign: list[str] = []
-        self.errors: list[str] = []
-
-    def follow(self, page: Page) -> Page:
-        """Notice everything about a page."""
-        page.on("request", lambda request: self._note(request.url))
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("console", lambda line: self._hear(line.type, line.text))
-        return page
-
-    def _note(self, url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("data", "blob") and parts.hostname not in OURS:
-            self.foreign.append(url)
-
-    def _hear(self, kind: str, text: str) -> None:
-        if kind == "error" and "Failed to load resource" not in text and "ERR_" not in text:
-            self.errors.append(text)
-
-
 @pytest.fixture
 def watch() -> Iterator[Watch]:
     """Fails the test afterwards if a page asked another machine for anything, or had an error."""
     watch = Watch()
     yield watch
-    assert not watch.foreign, f"requests to other machines: {watch.foreign}"
-    assert not watch.errors, f"errors on the page: {watch.errors}"
+    watch.check()
 
 
 @pytest.fixture

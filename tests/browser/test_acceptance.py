@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from unittest import mock
 
 import pytest
+from page_watch import Watch
 from playwright.sync_api import Browser, Locator, Page, expect
 from sample_app import served
 
@@ -128,9 +129,9 @@ def test_the_rejected_mass_flies_and_lands(lesson: Page) -> None:
     expect(lesson.locator(".laws-piece")).to_have_count(0)
 
 
-def test_without_motion_there_is_nothing_to_fly(browser: Browser, url: str) -> None:
+def test_without_motion_there_is_nothing_to_fly(browser: Browser, watch: Watch, url: str) -> None:
     context = browser.new_context(reduced_motion="reduce")
-    still = opened(context.new_page(), url)
+    still = opened(watch.follow(context.new_page()), url)
     expect(still.get_by_role("button", name="Move the rejected mass")).to_have_count(0)
     context.close()
 
@@ -287,6 +288,14 @@ def test_an_empty_prompt_is_refused_with_the_lab_s_sentence_here_and_as_a_toast(
     expect(lesson.locator("#acceptance-taken [role=alert]")).to_have_text(sentence)
     expect(lesson.locator(".toast-body")).to_contain_text(sentence)
     expect(lesson.locator(".picker-text button").first).to_be_attached()
+
+
+def test_a_law_that_is_too_long_is_refused_in_words_and_none_of_it_is_cut(lesson: Page) -> None:
+    field = lesson.get_by_label(P_FIELD)
+    field.press("ControlOrMeta+a")
+    lesson.keyboard.insert_text("1, " * 30_000)  # as a paste, it heeds a limit of the field
+    expect(lesson.get_by_role("alert")).to_contain_text("characters long; 300 are allowed")
+    assert len(field.input_value()) > 80_000
 
 
 def test_without_a_model_running_says_why_not_and_the_recorded_run_stays(lesson: Page) -> None:

@@ -1,15 +1,18 @@
 """The frame in a real browser: pages, player, live runs, predictions, links, downloads, themes, phones."""
 
+import dataclasses
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fake_engine import FakeEngine
+from page_watch import Watch
 from playwright.sync_api import Locator, Page, expect
 from sample_app import sample_book, served, wait_for
 
-from engine import Request, SamplingParams
+from engine import Event, Request, SamplingParams
 from lessons import live
 
 pytestmark = pytest.mark.browser
@@ -35,6 +38,13 @@ def engine() -> Iterator[None]:
     wait_for(lambda: live.status().state == "ready")
     yield
     live.start_with(None)
+
+
+class OtherEngine(FakeEngine):
+    """As the made-up engine, with weights of its own."""
+
+    def started(self) -> Event:
+        return dataclasses.replace(super().started(), model=f"/models/{'other' * 20}", weights_sha256="d0" * 32)
 
 
 def opened(page: Page, address: str) -> Locator:
@@ -119,6 +129,30 @@ def test_the_header_says_how_far_the_model_is(page: Page, url: str) -> None:
     expect(page.locator("#engine")).to_contain_text("42 %")
     expect(page.locator("#engine")).to_contain_text("fake is ready")
     live.start_with(None)
+
+
+RECORDED = {"/": "Recorded on a made-up machine, 2026-11-29", "/zh/": "录制于 a made-up machine，2026-11-29"}
+WEIGHTS = f"fake 00000000…; the engine here runs {'other' * 8}… d0d0d0d0…"
+OTHER = {"/": f", with other weights: {WEIGHTS}", "/zh/": "，所用权重不同：录制时是 fake 00000000…，这里的引擎是 other"}
+
+
+@pytest.mark.parametrize("path", RECORDED)
+def test_a_run_recorded_with_other_weights_than_the_engines_says_so_once_they_are_known(
+    page: Page, url: str, path: str
+) -> None:
+    is_loaded = threading.Event()
+    live.start_with(lambda progress: OtherEngine() if is_loaded.wait(60) else None)
+    state = opened(page, url + path).locator(".transport-state")
+    expect(state).to_have_text(RECORDED[path])
+    is_loaded.set()
+    expect(state).to_contain_text(RECORDED[path] + OTHER[path])
+    live.start_with(None)
+
+
+def test_a_run_recorded_with_the_engines_weights_says_nothing_of_them(page: Page, url: str, engine: None) -> None:
+    bar = opened(page, url)
+    expect(page.locator("#engine")).to_contain_text("fake is ready")
+    expect(bar.locator(".transport-state")).to_have_text(RECORDED["/"])
 
 
 # ---- the player ---------------------------------------------------------------------------------------------------
@@ -271,10 +305,11 @@ def test_a_lost_connection_resumes_without_a_gap(page: Page, url: str, engine: N
     assert clocks == sorted(clocks)
 
 
-def test_an_unknown_run_says_so_on_the_page(page: Page, url: str, no_model: None) -> None:
+def test_an_unknown_run_says_so_on_the_page(page: Page, watch: Watch, url: str, no_model: None) -> None:
     bar = opened(page, url)
     page.evaluate("window.inferencePage.playerFor('sample').load('forgotten')")
     expect(bar.locator(".transport-state")).to_contain_text("no longer kept")
+    watch.forgive("404")
 
 
 # ---- the reader ---------------------------------------------------------------------------------------------------
@@ -391,3 +426,11 @@ def test_code_formulas_and_interview_answers_are_on_the_page(page: Page, url: st
     page.get_by_role("button", name="In thirty seconds").click()
     expect(page.get_by_text("Yes, by rejection sampling.")).to_be_visible()
     expect(page.locator("table.figures")).to_contain_text("a<b")
+
+
+def test_a_chart_links_to_no_other_site(page: Page, url: str, no_model: None) -> None:
+    opened(page, url)
+    page.locator(".chart .plotly").first.hover()
+    expect(page.locator(".chart .modebar-btn").first).to_be_visible()
+    hosts = page.locator("a[href]").evaluate_all("links => links.map(link => new URL(link.href, location).host)")
+    assert set(hosts) == {url.removeprefix("http://")}

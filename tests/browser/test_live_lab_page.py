@@ -6,15 +6,16 @@ from urllib.parse import urlencode
 
 import pytest
 from fake_engine import FakeEngine
-from playwright.sync_api import Page, expect
+from page_watch import Watch
+from playwright.sync_api import Browser, Page, expect
 from sample_app import served, wait_for
 from toy_race import Costs, Toy, toy_race
 
 import app
 from engine import save_trace
-from lessons import live, page, runs
+from lessons import live, page, runs, worker
 from lessons.live_lab_prompts import PRESETS
-from lessons.words import load
+from lessons.words import FRAME, load
 
 pytestmark = pytest.mark.browser
 
@@ -201,6 +202,22 @@ def test_an_empty_prompt_gets_a_sentence_and_the_old_run_stays(
     assert player(page, "runId") == "recorded-live_lab"
 
 
+def test_a_prompt_of_a_hundred_thousand_characters_is_refused_in_words_and_none_of_it_is_cut(
+    page: Page, url: str, engine: list
+) -> None:
+    opened(page, url)
+    box = page.get_by_label("Prompt", exact=True)
+    box.press("ControlOrMeta+a")
+    page.keyboard.insert_text("word " * 20_000)  # as a paste, it heeds a limit of the field
+    page.locator("#lab-run").click()
+    sentence = load(FRAME, "en")("error.prompt_over_limit", largest=worker.MAX_PROMPT_TOKENS)
+    expect(page.locator("#lab-remark")).to_contain_text(sentence)
+    expect(page.locator(".toast-body")).to_contain_text(sentence)
+    assert len(box.input_value()) == 100_000
+    assert player(page, "runId") == "recorded-live_lab"
+    assert not live.status().running
+
+
 def test_markup_in_a_prompt_is_shown_as_text(page: Page, url: str, engine: list) -> None:
     opened(page, f"{url}/?lesson=live_lab&n=2")
     nasty = "<img src=x onerror=alert(1)> <|im_end|> \u202e"
@@ -209,6 +226,71 @@ def test_markup_in_a_prompt_is_shown_as_text(page: Page, url: str, engine: list)
     expect(page.locator(".race-prompt-text")).to_contain_text("<img src=x")
     expect(page.locator(".race-prompt-text")).to_contain_text("⟨U+202E⟩")
     assert page.locator("img[src='x']").count() == 0
+
+
+# ---- several readers ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def readers(browser: Browser, watch: Watch, url: str, engine: list) -> Iterator[list[Page]]:
+    """Two browsers' pages of the lab, the first about to run for long, the second for a moment."""
+    contexts = [browser.new_context(viewport={"width": 1440, "height": 900}) for _ in range(2)]
+    addresses = (f"{url}/?lesson=live_lab&n=256", f"{url}/?lesson=live_lab&n=8")
+    yield [opened(watch.follow(context.new_page()), at) for context, at in zip(contexts, addresses, strict=True)]
+    for context in contexts:
+        context.close()
+
+
+def start_and_see(page: Page, engine: FakeEngine) -> str:
+    """Start a race, wait until its tokens are on the page; gives its id."""
+    page.locator("#lab-run").click()
+    wait_for(lambda: player(page, "wasLive") and player(page, "events.length") > 20)
+    assert engine.pool.num_used > 0
+    return player(page, "runId")
+
+
+def test_a_second_reader_is_told_the_place_and_runs_when_the_first_has_ended(readers: list, engine: list) -> None:
+    first, second = readers
+    start_and_see(first, engine[0])
+    second.locator("#lab-run").click()
+    expect(second.locator(".transport-state")).to_have_text("Waiting for the engine: place 1")
+    first.get_by_role("button", name="Stop").click()
+    expect(first.locator(".transport-state")).to_have_text("Stopped")
+    expect(second.locator(".transport-state")).to_have_text("Ran just now on this machine")
+    for lane in ("vanilla", "speculative"):
+        expect(second.locator(f".race-{lane} .race-token:not([data-index='-1'])")).to_have_count(8)
+    assert player(first, "runId") != player(second, "runId")
+    assert engine[0].pool.num_used == 0
+
+
+def test_a_reader_who_leaves_in_mid_run_makes_room_and_leaves_no_block_behind(
+    readers: list, engine: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "UNREAD_SECONDS", 0.5)
+    first, second = readers
+    run = live.find(start_and_see(first, engine[0]))
+    first.context.close()
+    wait_for(lambda: not run.readers)
+    assert not run.ending
+    second.locator("#lab-run").click()
+    expect(second.locator(".transport-state")).to_have_text("Ran just now on this machine")
+    assert run.ending == "unwatched"
+    assert engine[0].pool.num_used == 0
+    assert engine[0].is_idle
+
+
+def test_a_run_that_its_only_reader_left_goes_on_to_its_end(readers: list, engine: list) -> None:
+    reader = readers[1]
+    reader.locator("#lab-run").click()
+    wait_for(lambda: bool(live.status().running))
+    run = live.find(live.status().running)
+    reader.context.close()
+    wait_for(lambda: bool(run.ending))
+    assert run.ending == "finished"
+    assert engine[0].pool.num_used == 0
+
+
+# ---- guesses, links, languages ------------------------------------------------------------------------------------
 
 
 def test_guesses_stand_in_the_table_of_the_run_that_they_are_about(page: Page, url: str, no_model: None) -> None:

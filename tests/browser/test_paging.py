@@ -230,6 +230,28 @@ def test_the_floor_is_innocent_at_whole_blocks_only(lesson: Page) -> None:
     expect(lesson.locator("#paging-prefix .slots-cell.is-garbage")).to_have_count(0)
 
 
+def test_a_prompt_of_a_hundred_thousand_characters_is_refused_in_words_and_none_of_it_is_cut(lesson: Page) -> None:
+    for label in ("Prompt B", "Prompt A"):
+        box = lesson.get_by_label(label)
+        box.press("ControlOrMeta+a")
+        lesson.keyboard.insert_text("word " * 20_000)  # as a paste, it heeds a limit of the field
+        assert len(box.input_value()) == 100_000
+        lesson.locator("#paging-run").click()
+        sentence = load(FRAME, "en")("error.prompt_over_limit", largest=2048)
+        expect(lesson.locator("#paging-remark [role=alert]")).to_have_text(sentence)
+        box.fill("a b")
+
+
+def test_numbers_that_an_answer_cites_wear_the_badge_of_their_source(lesson: Page) -> None:
+    for answer, count in (("In thirty seconds", 1), ("In two minutes", 2), ("What they ask next", 2),
+                          ("The common wrong answer", 1)):  # fmt: skip
+        fold = lesson.locator(".answer", has=lesson.get_by_role("button", name=answer))
+        fold.get_by_role("button", name=answer).click()
+        badges = fold.locator(".badge-cited")
+        expect(badges).to_have_text(["cited · Kwon et al. 2023"] * count)
+        expect(badges.first).to_be_visible()
+
+
 @pytest.mark.parametrize("path", ["", "/zh"])
 def test_the_page_fits_a_phone(phone: Page, url: str, path: str) -> None:
     opened(phone, f"{url}{path}/")
