@@ -1,20 +1,31 @@
 /* Products with a packed matrix: y = x · Wᵀ (· scale) (+ bias) (+ residual), for one row or a thousand.
  *
- * Outputs lie in panels of 16, so a vector holds 8 outputs and each of them is a single chain of fused multiply-adds
- * over k = 0, 1, 2, …: the same chain in every tile shape below, hence the same bits for any number of rows.
+ * Outputs lie in panels of 16, and each of them is a single chain of fused multiply-adds over k = 0, 1, 2, …: the same
+ * chain in every tile shape below and on every processor that fuses, hence the same bits for any number of rows.
  */
 #include "native.h"
 
-#define MOST_ROWS 6 /* of a tile: 6 rows × 16 outputs are 12 vectors of sums, and 16 registers are all there is */
-#define CHUNK 96    /* rows that meet all panels before others do: their inputs stay in a cache */
-#define STREAMS 4   /* panels that are read or fetched side by side: one alone uses half of the memory's bandwidth */
+#define CHUNK 96  /* rows that meet all panels before others do: their inputs stay in a cache */
+#define STREAMS 4 /* panels that are read or fetched side by side: one alone uses half of the memory's bandwidth */
 
-INLINE v8 widen(const int kind, const char *w, const int half) {
+/* Tiles have 1, 2 or 4 panels side by side: enough sums to hide an addition's latency, few enough to stay in registers.
+ * most_rows: of a tile. least, most: rows for which so many panels are taken; what is left over goes one by one. */
+#ifdef HAS_AVX512 /* 32 registers of 16 floats */
+#define VECTORS 1 /* that hold the outputs of a panel */
+#define MOST_ROWS 12
+static const int64_t most_rows[3] = {6, 12, 6}, least[3] = {1, 7, 1}, most[3] = {CHUNK, CHUNK, 6};
+#else /* 16 registers of 8 floats */
+#define VECTORS 2
+#define MOST_ROWS 6
+static const int64_t most_rows[3] = {6, 3, 1}, least[3] = {1, 1, 1}, most[3] = {CHUNK, 3, 1};
+#endif
+
+INLINE v16 widen(const int kind, const char *w) {
     switch (kind) {
-    case FLOAT16: return load_half((const uint16_t *)w + 8 * half);
-    case INT8: return load_int8((const int8_t *)w + 8 * half);
-    case BFLOAT16: return load_bfloat((const uint16_t *)w + 8 * half);
-    default: return load((const float *)w + 8 * half);
+    case FLOAT16: return load16_half((const uint16_t *)w);
+    case INT8: return load16_int8((const int8_t *)w);
+    case BFLOAT16: return load16_bfloat((const uint16_t *)w);
+    default: return load16((const float *)w);
     }
 }
 
@@ -46,24 +57,22 @@ static void finish(const Linear *job, int64_t row, int64_t output, const float *
 /* ---- a tile: weights go straight from memory into registers ---- */
 
 /* Input k of `panels` panels (side by side in w) meets `rows` rows. */
-INLINE void step(const int kind, const int rows, const int panels, const char *w, const float *x, int64_t in, v8 *sums) {
-    if (panels == 1) { /* the two vectors of weights stay, a row's value comes and goes */
-        v8 low = widen(kind, w, 0), high = widen(kind, w, 1);
+INLINE void step(const int kind, const int rows, const int panels, const char *w, const float *x, int64_t in, v16 *sums) {
+    const int64_t apart = in * PANEL * width(kind);
+    if (panels == 1 || rows >= VECTORS * panels) { /* the weights stay, a row's value comes and goes */
+        v16 weights[4];
+        UNROLL for (int i = 0; i < panels; i++) weights[i] = widen(kind, w + i * apart);
         UNROLL for (int r = 0; r < rows; r++) {
-            v8 value = set(x[r * in]);
-            sums[2 * r] = fma8(value, low, sums[2 * r]);
-            sums[2 * r + 1] = fma8(value, high, sums[2 * r + 1]);
+            v16 value = set16(x[r * in]);
+            UNROLL for (int i = 0; i < panels; i++) sums[i * rows + r] = fma16(value, weights[i], sums[i * rows + r]);
         }
         return;
     }
-    v8 values[3]; /* the other way round */
-    UNROLL for (int r = 0; r < rows; r++) values[r] = set(x[r * in]);
-    UNROLL for (int i = 0; i < 2 * panels; i++) {
-        v8 weights = widen(kind, w + (i / 2) * in * PANEL * width(kind), i % 2);
-        UNROLL for (int r = 0; r < rows; r++) {
-            v8 *sum = &sums[2 * ((i / 2) * rows + r) + i % 2];
-            *sum = fma8(values[r], weights, *sum);
-        }
+    v16 values[MOST_ROWS]; /* the other way round */
+    UNROLL for (int r = 0; r < rows; r++) values[r] = set16(x[r * in]);
+    UNROLL for (int i = 0; i < panels; i++) {
+        v16 weights = widen(kind, w + i * apart);
+        UNROLL for (int r = 0; r < rows; r++) sums[i * rows + r] = fma16(values[r], weights, sums[i * rows + r]);
     }
 }
 
@@ -73,8 +82,8 @@ INLINE void tile(const int kind, const int rows, const int panels, const Linear 
     const int64_t in = job->matrix->in, size = PANEL * width(kind), chunk = STREAMS * LINE / size;
     const char *w = (const char *)job->matrix->data + panel * in * size;
     const float *x = job->x + row * in;
-    v8 sums[2 * MOST_ROWS];
-    UNROLL for (int i = 0; i < 2 * rows * panels; i++) sums[i] = set(0);
+    v16 sums[24];
+    UNROLL for (int i = 0; i < rows * panels; i++) sums[i] = set16(0);
     int64_t k = 0, offset = 0;
     for (; k + chunk <= in; k += chunk, offset += panels * LINE) {
         UNROLL for (int i = 0; i < STREAMS * panels; i++)
@@ -82,8 +91,11 @@ INLINE void tile(const int kind, const int rows, const int panels, const Linear 
         UNROLL for (int64_t i = 0; i < chunk; i++, w += size, x++) step(kind, rows, panels, w, x, in, sums);
     }
     for (; k < in; k++, w += size, x++) step(kind, rows, panels, w, x, in, sums);
-    UNROLL for (int i = 0; i < rows * panels; i++)
-        finish(job, row + i % rows, (panel + i / rows) * PANEL, (const float *)&sums[2 * i]);
+    UNROLL for (int i = 0; i < rows * panels; i++) {
+        float finished[PANEL];
+        store16(finished, sums[i]);
+        finish(job, row + i % rows, (panel + i / rows) * PANEL, finished);
+    }
 }
 
 typedef struct {
@@ -99,15 +111,29 @@ typedef void Tile(const Linear *job, int64_t row, int64_t panel, const char *con
         const Linear *job, int64_t row, int64_t panel, const char *const *ahead) {                           \
         tile(kind, rows, panels, job, row, panel, ahead);                                                    \
     }
+#define UP_TO_6(kind, panels)                                                                                \
+    SHAPE(kind, 1, panels) SHAPE(kind, 2, panels) SHAPE(kind, 3, panels)                                     \
+    SHAPE(kind, 4, panels) SHAPE(kind, 5, panels) SHAPE(kind, 6, panels)
+#define NAMES_UP_TO_6(kind, panels)                                                                          \
+    tile_##kind##_1x##panels, tile_##kind##_2x##panels, tile_##kind##_3x##panels,                            \
+    tile_##kind##_4x##panels, tile_##kind##_5x##panels, tile_##kind##_6x##panels
+#ifdef HAS_AVX512
 #define SHAPES(kind)                                                                                         \
-    SHAPE(kind, 1, 1) SHAPE(kind, 1, 2) SHAPE(kind, 1, 4) SHAPE(kind, 2, 1) SHAPE(kind, 2, 2)                \
-    SHAPE(kind, 3, 1) SHAPE(kind, 3, 2) SHAPE(kind, 4, 1) SHAPE(kind, 5, 1) SHAPE(kind, 6, 1)
+    UP_TO_6(kind, 1) UP_TO_6(kind, 4)                                                                        \
+    SHAPE(kind, 6, 2) SHAPE(kind, 7, 2) SHAPE(kind, 8, 2) SHAPE(kind, 9, 2)                                  \
+    SHAPE(kind, 10, 2) SHAPE(kind, 11, 2) SHAPE(kind, 12, 2)
 #define TABLE(kind)                                                                                          \
-    {{tile_##kind##_1x1, tile_##kind##_1x2, tile_##kind##_1x4}, {tile_##kind##_2x1, tile_##kind##_2x2, 0},   \
-     {tile_##kind##_3x1, tile_##kind##_3x2, 0}, {tile_##kind##_4x1, 0, 0}, {tile_##kind##_5x1, 0, 0},        \
-     {tile_##kind##_6x1, 0, 0}}
+    {{NAMES_UP_TO_6(kind, 1)},                                                                               \
+     {0, 0, 0, 0, 0, tile_##kind##_6x2, tile_##kind##_7x2, tile_##kind##_8x2, tile_##kind##_9x2,             \
+      tile_##kind##_10x2, tile_##kind##_11x2, tile_##kind##_12x2},                                           \
+     {NAMES_UP_TO_6(kind, 4)}}
+#else
+#define SHAPES(kind) UP_TO_6(kind, 1) SHAPE(kind, 1, 2) SHAPE(kind, 2, 2) SHAPE(kind, 3, 2) SHAPE(kind, 1, 4)
+#define TABLE(kind)                                                                                          \
+    {{NAMES_UP_TO_6(kind, 1)}, {tile_##kind##_1x2, tile_##kind##_2x2, tile_##kind##_3x2}, {tile_##kind##_1x4}}
+#endif
 SHAPES(FLOAT32) SHAPES(FLOAT16) SHAPES(INT8) SHAPES(BFLOAT16)
-static Tile *const tiles[4][MOST_ROWS][3] = {TABLE(FLOAT32), TABLE(FLOAT16), TABLE(INT8), TABLE(BFLOAT16)};
+static Tile *const tiles[4][3][MOST_ROWS] = {TABLE(FLOAT32), TABLE(FLOAT16), TABLE(INT8), TABLE(BFLOAT16)};
 
 /* Where the panels lie that this thread needs after the four that `panel` is one of; past its last the next matrix's. */
 static void look_ahead(const Linear *job, const Span *span, int64_t panel, const char **ahead) {
@@ -124,22 +150,19 @@ static void look_ahead(const Linear *job, const Span *span, int64_t panel, const
     }
 }
 
-/* Panels that a tile has side by side, 4, 2 or 1: they keep about eight chains of additions busy, and the memory. */
-static const int64_t most_rows[3] = {MOST_ROWS, 3, 1}; /* of a tile of 1, 2, 4 panels */
-
 /* Rows begin … end − 1 meet this thread's panels: the first tile of a panel brings it, the others find it near. */
 static void multiply(const Linear *job, const Span *span, int64_t begin, int64_t end) {
     const char *ahead[STREAMS], *nothing[STREAMS];
     for (int i = 0; i < STREAMS; i++) nothing[i] = (const char *)job->x;
     int64_t panel = span->begin;
     for (int size = 2; size >= 0; size--) {
-        if (size && end - begin > most_rows[size]) continue;
+        if (end - begin < least[size] || end - begin > most[size]) continue;
         for (; panel + (1 << size) <= span->end; panel += 1 << size) {
             look_ahead(job, span, panel, ahead);
             for (int64_t row = begin, tile_rows; row < end; row += tile_rows) {
                 int64_t tiles_left = (end - row + most_rows[size] - 1) / most_rows[size];
                 tile_rows = (end - row + tiles_left - 1) / tiles_left;
-                tiles[job->matrix->kind][tile_rows - 1][size](job, row, panel, row == begin ? ahead : nothing);
+                tiles[job->matrix->kind][size][tile_rows - 1](job, row, panel, row == begin ? ahead : nothing);
             }
         }
     }

@@ -155,3 +155,39 @@ INLINE v8 exp8(v8 x) {
     p = fma8(p, r * r, r) + set(1.0f);
     return (v8)(((i8)p + (to_int(n) << 23)) & ~(x < set(-87.0f)));
 }
+
+/* ---- sixteen floats: the outputs of one panel, in one register of AVX-512 or in two vectors of 8 ---- */
+
+#if defined(HAS_AVX2) && defined(__AVX512F__)
+
+#define HAS_AVX512 1
+typedef __m512 v16;
+
+INLINE v16 set16(float a) { return _mm512_set1_ps(a); }
+INLINE v16 fma16(v16 a, v16 b, v16 c) { return _mm512_fmadd_ps(a, b, c); }
+INLINE v16 load16(const float *p) { return _mm512_loadu_ps(p); }
+INLINE void store16(float *p, v16 a) { _mm512_storeu_ps(p, a); }
+INLINE v16 load16_half(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+INLINE v16 load16_bfloat(const uint16_t *p) {
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+INLINE v16 load16_int8(const int8_t *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+
+#else
+
+typedef struct {
+    v8 low, high;
+} v16;
+
+INLINE v16 set16(float a) { return (v16){set(a), set(a)}; }
+INLINE v16 fma16(v16 a, v16 b, v16 c) { return (v16){fma8(a.low, b.low, c.low), fma8(a.high, b.high, c.high)}; }
+INLINE v16 load16(const float *p) { return (v16){load(p), load(p + 8)}; }
+INLINE void store16(float *p, v16 a) { store(p, a.low), store(p + 8, a.high); }
+INLINE v16 load16_half(const uint16_t *p) { return (v16){load_half(p), load_half(p + 8)}; }
+INLINE v16 load16_bfloat(const uint16_t *p) { return (v16){load_bfloat(p), load_bfloat(p + 8)}; }
+INLINE v16 load16_int8(const int8_t *p) { return (v16){load_int8(p), load_int8(p + 8)}; }
+
+#endif

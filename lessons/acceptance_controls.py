@@ -41,8 +41,8 @@ class Controls:
     p: gr.Textbox
     q: gr.Textbox
     wrong: tuple[gr.HTML, gr.HTML]  # below each of the two fields
-    temperature: gr.Slider
-    top_p: gr.Slider
+    temperature: frame.Slider
+    top_p: frame.Slider
     again: gr.Button
     remark: gr.HTML
     names: gr.State
@@ -65,8 +65,8 @@ def place(t: Words, first: Setting) -> Controls:
         p, wrong_p = _field(t, "p")
         q, wrong_q = _field(t, "q")
         with gr.Row():
-            temperature = gr.Slider(0, 3, value=1, step=0.05, label=t("control.temperature"))
-            top_p = gr.Slider(0, 1, value=1, step=0.05, label=t("control.top_p"))
+            temperature = frame.Slider(0, 3, value=1, step=0.05, label=t("control.temperature"))
+            top_p = frame.Slider(0, 1, value=1, step=0.05, label=t("control.top_p"))
         again = gr.Button(t("control.again"), size="sm")
     remark = gr.HTML(said(t, "input.plain"), apply_default_css=False)
     states = gr.State(()), gr.State(FIRST_SEED), gr.State(first)

@@ -43,7 +43,7 @@ def panel(t: Words, fields: Sequence[gr.components.Component]) -> None:
     frame.prose(t("model.intro"))
     with gr.Row(elem_classes="controls"):
         prompt = gr.Textbox(PROMPT, label=t("model.prompt"), max_lines=2, scale=3)
-        heat = gr.Slider(0.2, 2, value=1, step=0.1, label=t("model.temperature"), scale=2)
+        heat = frame.Slider(0.2, 2, value=1, step=0.1, label=t("model.temperature"), scale=2)
     with gr.Row():
         with gr.Column(scale=7, min_width=320):
             bar = frame.transport(t, live.replay("acceptance"))

@@ -13,9 +13,10 @@ from gradio.context import Context
 
 from engine import EngineError
 from lessons import live
-from lessons.stage import Widget
+from lessons.stage import Quiet, Widget
 from lessons.words import Words, fill, placeholders, safe
 
+LARGEST_LINKED = 2**53  # beyond, JavaScript's numbers are not exact
 MAX_LINKED_CHARS = 1000  # a longer prompt rides in the downloaded run instead
 
 
@@ -48,6 +49,23 @@ def _said(t: Words, exception: Exception, escaped: Callable[[str], str]) -> str:
 def heard(event: gr.EventData, name: str) -> object:
     """What a stage sent under that name; None where it sent nothing, for a browser can send anything."""
     return event._data.get(name) if isinstance(event._data, dict) else None
+
+
+# ---- numbers ------------------------------------------------------------------------------------------------------
+
+
+class Slider(gr.Slider, metaclass=Quiet):
+    """Gradio's slider; while somebody types in its field (empty, out of range), the nearest value counts."""
+
+    def preprocess(self, payload: float | None) -> float:
+        """A number of the slider's range, whatever the field holds."""
+        if not isinstance(payload, int | float) or math.isnan(payload):
+            payload = self.value
+        return super().preprocess(min(max(payload, self.minimum), self.maximum))
+
+    def get_block_name(self) -> str:
+        """The browser shows it with Gradio's own slider."""
+        return "slider"
 
 
 # ---- predictions --------------------------------------------------------------------------------------------------
@@ -163,7 +181,8 @@ def _parse(component: Component, text: str) -> object:
         number = float(text)
         smallest = -math.inf if component.minimum is None else component.minimum
         largest = math.inf if component.maximum is None else component.maximum
-        if not (math.isfinite(number) and smallest <= number <= largest):
+        is_whole = number.is_integer() or component.step != 1
+        if not (abs(number) <= LARGEST_LINKED and smallest <= number <= largest and is_whole):
             return None
         return int(number) if number.is_integer() else number
     if isinstance(component, gr.Checkbox):

@@ -13,13 +13,24 @@ from types import ModuleType
 
 import gradio as gr
 
-from lessons.controls import Predict, downloads, error, heard, permalink, predict, predict_number, sentence, transport
+from lessons.controls import (
+    Predict,
+    Slider,
+    downloads,
+    error,
+    heard,
+    permalink,
+    predict,
+    predict_number,
+    sentence,
+    transport,
+)  # fmt: skip
 from lessons.words import Words, safe
 
 __all__ = [
-    "BADGES", "BEATS", "FATES", "Line", "Predict", "Row", "badge", "beat", "callout", "derivation", "downloads",
-    "error", "heard", "interview", "legend", "number", "opening", "permalink", "predict", "predict_number", "prose",
-    "question", "reconcile", "safe", "sentence", "source", "table", "title", "transport",
+    "BADGES", "BEATS", "FATES", "Line", "Predict", "Row", "Slider", "badge", "beat", "callout", "derivation",
+    "downloads", "error", "heard", "interview", "legend", "number", "opening", "permalink", "predict",
+    "predict_number", "prose", "question", "reconcile", "safe", "sentence", "source", "table", "title", "transport",
 ]  # fmt: skip
 
 BEATS = ("question", "predict", "run", "derive", "reconcile", "break", "interview")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import gradio as gr
 
-from lessons.controls import linked_value
+from lessons.controls import Slider, linked_value
 from lessons.live_lab_prompts import FIRST
 from lessons.live_lab_race import Settings
 from lessons.words import Words
@@ -33,14 +33,14 @@ def place(t: Words) -> list[gr.components.Component]:
             drafter = gr.Dropdown(
                 choices("drafter", DRAFTERS), value=FIRST.drafter, label=t("control.drafter"), filterable=False
             )
-            drafts = gr.Slider(0, 16, FIRST.draft_length, step=1, label=t("control.k"))
-            temperature = gr.Slider(0, 2, FIRST.temperature, step=0.05, label=t("control.t"))
+            drafts = Slider(0, 16, FIRST.draft_length, step=1, label=t("control.k"))
+            temperature = Slider(0, 2, FIRST.temperature, step=0.05, label=t("control.t"))
     with gr.Accordion(t("control.more"), open=False, elem_classes=["wide", "answer"]):
         with gr.Row():
             draft_t = gr.Dropdown(choices("draft_t", DRAFT_TEMPERATURES), value="same", label=t("control.draft_t"),
                                   filterable=False)  # fmt: skip
-            top_p = gr.Slider(0, 1, 1, step=0.05, label=t("control.top_p"))
-            length = gr.Slider(1, LARGEST_LENGTH, FIRST.length, step=1, label=t("control.n"))
+            top_p = Slider(0, 1, 1, step=0.05, label=t("control.top_p"))
+            length = Slider(1, LARGEST_LENGTH, FIRST.length, step=1, label=t("control.n"))
             seed = gr.Number(0, label=t("control.seed"), precision=0)
         with gr.Row():
             mode = gr.Radio(choices("mode", MODES), value="race", label=t("control.mode"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from engine import Engine, Event, Request, SamplingParams
 from lessons import live
 from lessons.live_lab_prompts import FIRST, PRESETS, Preset, preset
-from lessons.runs import Run
+from lessons.runs import MODES, Run
 from lessons.turns import Turns
 from lessons.words import Words
 
@@ -30,6 +30,15 @@ class Settings:
     is_chat: bool = True
     mode: str = "race"
     rule: str = "exact"
+
+    def __post_init__(self) -> None:
+        """What no page of ours sends counts as not set."""
+        if not isinstance(self.prompt, str):
+            object.__setattr__(self, "prompt", "")
+        if self.mode not in MODES:
+            object.__setattr__(self, "mode", "race")
+        if not isinstance(self.draft_temperature, str):
+            object.__setattr__(self, "draft_temperature", "same")
 
 
 def settings_of(chosen: Preset) -> Settings:

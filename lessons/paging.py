@@ -130,9 +130,9 @@ def _settings(t: Words) -> list[gr.components.Component]:
         prompt = gr.Textbox(first.prompt, label=t("control.prompt"), lines=2, max_lines=8)
         second = gr.Textbox(first.second, label=t("control.second"), lines=2, max_lines=8)
     with gr.Row(elem_classes=["wide", "controls"]):
-        samples = gr.Slider(1, scenarios.MOST_SAMPLES, first.num_samples, step=1, label=t("control.n"))
-        length = gr.Slider(2, scenarios.LONGEST_OUTPUT, first.length, step=1, label=t("control.length"))
-        temperature = gr.Slider(0, 2, first.temperature, step=0.05, label=t("control.temperature"))
+        samples = frame.Slider(1, scenarios.MOST_SAMPLES, first.num_samples, step=1, label=t("control.n"))
+        length = frame.Slider(2, scenarios.LONGEST_OUTPUT, first.length, step=1, label=t("control.length"))
+        temperature = frame.Slider(0, 2, first.temperature, step=0.05, label=t("control.temperature"))
         seed = gr.Number(first.seed, label=t("control.seed"), precision=0)
     return [prompt, second, samples, length, temperature, seed]
 
@@ -160,7 +160,7 @@ def _reconcile(t: Words, guesses: dict[str, frame.Predict]) -> gr.HTML:
     frame.prose(t("mix.intro", longest=paging_simulation.LONGEST, prompt=prompt, output=output))
     with gr.Row(elem_classes="controls"):
         size = gr.Radio(BLOCK_SIZES, value=16, label=t("control.block_size"))
-        seed = gr.Slider(0, 20, 0, step=1, label=t("control.mix"))
+        seed = frame.Slider(0, 20, 0, step=1, label=t("control.mix"))
     simulated, cited = frame.badge(t, "simulated"), frame.badge(t, "cited", t("source.vllm"))
     frame.prose(t("mix.badges", simulated=simulated, cited=cited), size="note")
     chart = plots.place(figures.fragmentation_plot(t, figures.results()), t("chart.label"))
@@ -182,12 +182,12 @@ def _reconcile(t: Words, guesses: dict[str, frame.Predict]) -> gr.HTML:
 def _break(t: Words) -> None:
     frame.beat(t, "break", t("break.title"))
     frame.prose(t("break.prefix"))
-    shared = gr.Slider(1, 8, 6, step=1, label=t("control.shared"))
+    shared = frame.Slider(1, 8, 6, step=1, label=t("control.shared"))
     words = t.group("slots.")
     prefix = Widget("slots", t, words, value=figures.prefix_rows(t, 6), elem_id="paging-prefix")
     frame.source(t, paging_exhibits.share_floor, paging_exhibits.share_and_copy, paging_exhibits.read_after_sharing)
     frame.prose(t("break.layers"))
-    layers = gr.Slider(1, 4, 2, step=1, label=t("control.layers"))
+    layers = frame.Slider(1, 4, 2, step=1, label=t("control.layers"))
     caches = Widget("slots", t, words, value=figures.layer_rows(t, 2), elem_id="paging-layers")
     frame.source(t, paging_exhibits.append_in_every_layer, paging_exhibits.append_then_advance)
     frame.callout(t("break.after"), "note")

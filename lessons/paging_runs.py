@@ -43,8 +43,12 @@ def started(t: Words, values: Sequence[object]) -> list[object]:
     sentence = asking.refusal(t, prompt) or (asking.refusal(t, second) if second != "" else "")
     if sentence:
         return _refused(t, sentence)
-    settings = settings_of([prompt, second, *numbers])
-    return _launched(t, scenarios.requests_of(settings), scenarios.mode_of(settings), [])
+    try:
+        settings = settings_of([prompt, second, *numbers])
+        requests = scenarios.requests_of(settings)
+    except EngineError as problem:
+        return _refused(t, frame.error(t, problem))
+    return _launched(t, requests, scenarios.mode_of(settings), [])
 
 
 def forked(t: Words, run_id: str, fork: Fork) -> list[object]:

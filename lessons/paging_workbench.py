@@ -26,7 +26,7 @@ def panel(t: Words) -> None:
     done = gr.State(list(FIRST_OPERATIONS))
     with gr.Row(elem_classes=["wide", "controls"]):
         sequence = gr.Dropdown(first.sequences, value="A", label=t("bench.sequence"), filterable=False)
-        tokens = gr.Slider(1, 16, 5, step=1, label=t("bench.tokens"))
+        tokens = frame.Slider(1, 16, 5, step=1, label=t("bench.tokens"))
     with gr.Row(elem_classes=["wide", "quiet-buttons"]):
         buttons = {kind: gr.Button(t(f"bench.{kind}"), size="sm", elem_id=f"paging-{kind}") for kind in BUTTONS}
     remark = gr.HTML(said(t("bench.start")), apply_default_css=False, elem_id="paging-bench-remark")

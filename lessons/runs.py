@@ -7,6 +7,7 @@ thread and read by many; readers hold a cursor of their own and never make the w
 import json
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -49,9 +50,19 @@ class Run:
         self.ending = ""
         self.problem: EngineError | None = None
         self.readers: set[object] = set()  # whoever follows it; add and discard are atomic
+        self._last_read = time.monotonic()  # when its last reader left, or it was asked for
         self.is_stopping = False
         self.ended = threading.Event()
         self._lines: list[str] = []
+
+    def leave(self, reader: object) -> None:
+        """One reader less."""
+        self._last_read = time.monotonic()
+        self.readers.discard(reader)
+
+    def seconds_unread(self) -> float:
+        """How long nobody has followed it."""
+        return 0.0 if self.readers else time.monotonic() - self._last_read
 
     def append(self, events: Iterable[Event]) -> None:
         """Add events; only the thread that owns the run calls this. They become JSON here, once for all readers."""

@@ -83,7 +83,7 @@ async def messages(
                 await asyncio.sleep(POLL_SECONDS)
     finally:
         for watched in (run, *aside):
-            watched.readers.discard(reader)
+            watched.leave(reader)
 
 
 def _end(run: Run, language: str) -> dict[str, object]:

@@ -7,7 +7,6 @@ one it sees whether it was stopped, and whether anybody still watches.
 import dataclasses
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -134,10 +133,13 @@ class Worker:
     def _take(self) -> Run | None:
         """The next run, as soon as there is one; None when the worker closes."""
         with self._queue:
-            self._queue.wait_for(lambda: self._waiting or self._is_closing)
-            self._current = None if self._is_closing else self._waiting.pop(0)
-            self._number()
-            return self._current
+            while True:
+                self._queue.wait_for(lambda: self._waiting or self._is_closing)
+                self._current = None if self._is_closing else self._waiting.pop(0)
+                self._number()
+                if self._current is None or not self._waiting or self._current.seconds_unread() <= UNREAD_SECONDS:
+                    return self._current
+                self._current.end("unwatched", _unwatched())  # its reader left while it waited, and others are there
 
     def _do(self, engine: Engine, run: Run) -> None:
         turns = Turns(engine, run, MAX_PROMPT_TOKENS)
@@ -155,13 +157,12 @@ class Worker:
 
     def _drive(self, turns: Turns, run: Run) -> str:
         turns.start()
-        last_read = time.monotonic()
         while turns.step():
-            last_read = time.monotonic() if run.readers else last_read
+            is_unread = run.seconds_unread() > UNREAD_SECONDS
             if self._is_closing:
                 run.is_stopping = True
-            elif self._waiting and time.monotonic() - last_read > UNREAD_SECONDS:
-                raise EngineError("unwatched", "nobody watched this run any more, and others were waiting")
+            elif self._waiting and is_unread:
+                raise _unwatched()
         return "stopped" if run.is_stopping else "finished"
 
     def _clear(self, turns: Turns) -> None:
@@ -169,6 +170,10 @@ class Worker:
             turns.abort()
         except Exception:  # the engine is as broken as it was before
             log.exception("a failed run could not be cleared away")
+
+
+def _unwatched() -> EngineError:
+    return EngineError("unwatched", "nobody watched this run any more, and others were waiting")
 
 
 def _told(caught: Exception) -> EngineError:

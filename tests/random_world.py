@@ -7,32 +7,21 @@ import functools
 import random
 from dataclasses import dataclass
 
-from engine import EngineError, Finished, Request, Sampled, SamplingParams, Submitted
+from engine import EngineError, Finished, Request, Sampled, SamplingParams, Submitted, Verified
 from engine.cache import KVCache
-from engine.drafters import Proposal
-from engine.drafters.draft_model import DraftModelDrafter
-from engine.drafters.layer_skip import LayerSkipDrafter
 from engine.events import Drafted
 from engine.model import Model
 from engine.trace import State, apply
+from tests.odd_drafters import CountedDraftModel, DecoyTreeDrafter
 from tests.toys import VOCAB_SIZE, toy_engine, toy_model
 
 END = 6  # the token that ends a text
 DRAFTERS = (
     *("none", "ngram", "layer_skip", "layer_skip:0,1,2,3", "early_exit:4"),
-    *("random", "tree", "decoys", "decoys", "small"),
+    *("random", "tree", "decoys", "decoys", "small", "twin"),
 )
 BEGINNINGS = ([1, 2, 3, 1, 2, 4, 1, 2, 3], [0, 7] * 9, [5] * 13, [4], [2, 3])
 STOPS = ((), (), ("B",), ("HB", "BB"), ("AHBG", "GH", "CCCC"))
-
-
-class DecoyTreeDrafter(LayerSkipDrafter):
-    """What all layers of the target say, each token after a wrong sibling, so that what is kept has to move."""
-
-    def propose(self, sequence, num_tokens, table):
-        right = super().propose(sequence, num_tokens // 2, table).token_ids
-        tokens = [token for drafted in right for token in ((drafted + 1) % VOCAB_SIZE, drafted)]
-        return Proposal(tuple(tokens), None, tuple(2 * (node // 2) - 1 for node in range(len(tokens))))
 
 
 @dataclass
@@ -44,10 +33,11 @@ class Seen:
 
 
 class World:
-    """Random acts on one engine; `check` after each."""
+    """Random acts on one engine, with requests for `drafters`; all is checked after each."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, drafters: tuple[str, ...] = DRAFTERS) -> None:
         self.dice = dice = random.Random(seed)
+        self.drafters = drafters
         self.window = dice.choice((None, None, 5))
         block_size = dice.choice((1, 3, 4, 16))
         self.engine = self._new_engine(
@@ -65,14 +55,18 @@ class World:
         self.seen: dict[str, Seen] = {}
         self.num_steps = 0
         self.endings: list[str] = []
+        self.rounds: list[tuple[int, int]] = []  # drafted, accepted
 
     def _new_engine(self, **settings):
         engine = toy_engine(toy_model(7, eos_token_ids=(END,), sliding_window=self.window), **settings)
-        draft = Model(toy_model(3, vocab_size=7), "float32")  # does not know the target's last token
-        cache = KVCache(draft.config, engine.config.num_blocks, engine.config.block_size, "float32")
         decoys = functools.partial(DecoyTreeDrafter, engine.model, engine.cache, range(4))
-        engine._admission._extra_drafters["decoys"] = decoys
-        engine._admission._extra_drafters["small"] = lambda: DraftModelDrafter(draft, cache, VOCAB_SIZE)
+        drafters = {"decoys": decoys}
+        # The small one does not know the target's last token; the twin is the target.
+        for name, loaded in (("small", toy_model(3, vocab_size=7)), ("twin", toy_model(7, sliding_window=self.window))):
+            draft = Model(loaded, "float32")
+            cache = KVCache(draft.config, engine.config.num_blocks, engine.config.block_size, "float32")
+            drafters[name] = functools.partial(CountedDraftModel, draft, cache, VOCAB_SIZE)
+        engine._admission._extra_drafters.update(drafters)
         return engine
 
     # ---- acts ----
@@ -117,7 +111,7 @@ class World:
         request = Request(
             prompt if dice.random() < 0.95 else [],
             params,
-            dice.choice(DRAFTERS),
+            dice.choice(self.drafters),
             n=dice.choice((1, 1, 1, 2, 3)),
             cache_salt=dice.choice(("", "", "salt")),
             id=f"r{len(self.requests)}" if dice.random() < 0.9 else f"r{dice.randrange(1 + len(self.requests))}",
@@ -135,6 +129,8 @@ class World:
             elif isinstance(event, Submitted):
                 request = self.requests[event.request_id.split("/")[0].split(".")[0]]
                 self.seen[event.request_id] = Seen(request, event)
+            elif isinstance(event, Verified):
+                self.check_verdicts(event)
             elif isinstance(event, Sampled):
                 assert event.p > 0
             elif isinstance(event, Finished):
@@ -182,6 +178,7 @@ class World:
                 assert 0 < sequence.num_output < sequence.max_new_tokens
             if sequence.drafter is not None:
                 assert sequence.drafter.num_cached <= max(0, len(sequence) - 1)
+                assert sequence.drafter.caches or sequence.drafter.num_cached == 0
             seen = self.seen[sequence.id]
             known = [*seen.submitted.prompt_ids, *self.state.token_ids[sequence.id]]
             assert known == sequence.token_ids
@@ -194,6 +191,13 @@ class World:
         num_output = len(self.state.token_ids[event.request_id])
         assert max(depths) <= seen.request.params.draft_length
         assert num_output + max(depths) < seen.submitted.max_new_tokens
+
+    def check_verdicts(self, event: Verified) -> None:
+        """What a twin drafts greedily, from a cache of its own, is what the target says."""
+        self.rounds.append((len(event.token_ids), event.num_accepted))
+        request = self.seen[event.request_id].request
+        if request.drafter == "twin" and request.params.temperature == 0:
+            assert set(event.verdicts) == {"accepted"}
 
     def check_text(self, end: Finished) -> None:
         """Ids, text and reason fit each other, and the text that the request would have had alone."""

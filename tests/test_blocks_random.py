@@ -1,4 +1,4 @@
-"""The block pool against a naive twin over 100,000 random operations of each of two kinds."""
+"""The block pool against a naive twin: 100,000 random operations of long lives, and as many of hypothesis's stories."""
 
 import random
 
@@ -6,7 +6,7 @@ import pytest
 from block_world import KEYS, TEXTS, World, random_act
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from engine.bench.__main__ import main as bench
 
@@ -49,12 +49,22 @@ def test_colliding_hashes_never_give_a_sequence_the_tokens_of_another(num_hashes
         world.check()
 
 
+STORIES = settings(
+    max_examples=1_100,
+    stateful_step_count=100,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+
+
 class PoolMachine(RuleBasedStateMachine):
     """The same world, driven by hypothesis so that a failure is shrunk to its shortest story."""
 
     def __init__(self):
         super().__init__()
         self.world = World(10, 3)
+        self.num_checks = 0
 
     def pick(self, data):
         return data.draw(st.sampled_from(sorted(self.world.texts)), label="sequence")
@@ -95,16 +105,19 @@ class PoolMachine(RuleBasedStateMachine):
     @invariant()
     def agrees(self):
         self.world.check()
+        self.num_checks += 1
 
 
-PoolMachine.TestCase.settings = settings(
-    max_examples=1_000,
-    stateful_step_count=100,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
-test_no_short_story_makes_the_pool_disagree_with_its_twin = PoolMachine.TestCase
+def test_no_short_story_among_100_000_operations_makes_the_pool_disagree_with_its_twin():
+    lengths = []
+
+    class CountedMachine(PoolMachine):
+        def teardown(self):
+            lengths.append(self.num_checks - 1)  # the first check comes before the first operation
+
+    run_state_machine_as_test(CountedMachine, settings=STORIES)
+    assert sum(lengths) >= 100_000
+    assert max(lengths) == STORIES.stateful_step_count
 
 
 def test_the_benchmark_is_found_by_name_and_an_unknown_name_gets_a_sentence(capsys, monkeypatch):

@@ -10,19 +10,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine import EngineError, Finished, Request, Sampled, SamplingParams, Submitted, Verified, chi_square
+from engine import EngineError, Finished, Request, Sampled, SamplingParams, Submitted, Verified
 from engine.cache import KVCache
-from engine.drafters import Proposal
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.drafter import NOTHING
 from engine.events import Drafted, Forwarded, Preempted, RoundFinished
 from engine.model import Model
-from engine.sampling import sample, uniform
 from engine.trace import fold
 from tests.scripted_model import ScriptDrafter, scripted_model
 from tests.test_engine import DRAFTERS, PROMPT, greedy
-from tests.test_exactness import law_of_pairs
-from tests.toys import VOCAB_SIZE, RandomDrafter, toy_engine, toy_model
+from tests.toys import VOCAB_SIZE, toy_engine, toy_model
 
 ELSEWHERE = {
     1: ["test_engine::test_output_ends_with_the_first_end_token_wherever_it_falls_in_a_round"],
@@ -47,7 +44,8 @@ ELSEWHERE = {
     21: ["test_sampling::test_settings_give_the_law_worked_out_by_hand"],
     22: ["test_engine::test_a_seed_gives_the_same_text_again_and_coins_are_independent"],
     23: ["test_engine::test_a_requests_text_depends_on_its_seed_and_not_on_its_company"],
-    25: ["test_accept::test_trees_give_the_joint_law_of_the_target"],
+    25: ["test_accept::test_trees_give_the_joint_law_of_the_target",
+         "test_exactness::test_the_engine_samples_from_the_models_own_law"],
     28: ["test_sampling::test_settings_give_the_law_worked_out_by_hand"],
     36: ["test_model::test_far_neighbours_keep_distinct_angles_whatever_the_weights_are"],
     37: ["test_model::test_several_sequences_in_one_pass_get_what_each_gets_alone",
@@ -246,40 +244,6 @@ def test_token_zero_is_a_token_like_any_other():
     for drafter in ("ngram", "early_exit:4"):
         completion = toy_engine(loaded).generate([1], SamplingParams(9, 1.0), drafter)
         assert (completion.token_ids, completion.text) == ((0,) * 9, "Z" * 9)
-
-
-class DrawnTreeDrafter(RandomDrafter):
-    """Two children below each of two children, drawn one after the other from a skewed law, each row from its own."""
-
-    def __init__(self, children: str) -> None:
-        self._children = children
-
-    def propose(self, sequence, num_tokens, table):
-        law = 0.5 ** torch.arange(1.0, VOCAB_SIZE + 1)
-        parents, tokens = (-1, -1, 0, 0, 1, 1), []
-        laws = torch.stack([law.roll(3 * row) / law.sum() for row in range(1 + len(parents))])
-        for node, parent in enumerate(parents):
-            left = laws[parent + 1].clone()
-            if self._children == "distinct" and node and parents[node - 1] == parent:
-                left[tokens[-1]] = 0.0
-            tokens.append(sample(left, uniform(sequence.params.seed, len(sequence), "draft", node)))
-        return Proposal(tuple(tokens), laws, parents, self._children)
-
-
-@pytest.mark.parametrize("children", ["iid", "distinct"])
-def test_a_tree_whose_branches_are_drawn_gives_the_targets_law(children):
-    """B25: two by two, the second and third token of 700 texts; χ² fails a right engine once in ten thousand."""
-    engine = with_drafter(
-        toy_engine(num_blocks=2000, max_running=250, max_batch_tokens=2000), lambda: DrawnTreeDrafter(children)
-    )
-    params = {"temperature": 1.0, "draft_length": 2, "max_new_tokens": 4}
-    prompt = [1, 2, 3, 1, 2]
-    requests = [Request(prompt, SamplingParams(**params, seed=999 * seed), "own") for seed in range(700)]
-    counts = torch.zeros(VOCAB_SIZE**2, dtype=torch.int64)
-    for tokens in fold(engine.run(requests)).token_ids.values():
-        counts[tokens[1] * VOCAB_SIZE + tokens[2]] += 1
-    result = chi_square(counts.numpy(), law_of_pairs(engine, SamplingParams(temperature=1.0)))
-    assert result.p_value > 1e-4, result
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])

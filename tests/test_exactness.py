@@ -18,7 +18,7 @@ from tests.toys import VOCAB_SIZE, exact_law, toy_engine
 
 NUM_RUNS = 5_000
 PROMPT = [1, 2, 3, 1, 2]
-DRAFTERS = ["none", "ngram", "layer_skip", "early_exit:3", "small", "random", "tree"]
+DRAFTERS = ["none", "ngram", "layer_skip", "early_exit:3", "small", "random", "tree", "iid", "distinct"]
 SAMPLERS = {
     "plain": {"temperature": 1.0},
     "cold and narrow": {"temperature": 0.7, "top_p": 0.8, "top_k": 6},
@@ -100,7 +100,7 @@ def test_the_engine_samples_from_the_models_own_law(engine, workers, drafter, sa
     assert result.p_value > 1e-4, result
 
 
-@pytest.mark.parametrize("drafter", ["layer_skip", "random", "tree"])
+@pytest.mark.parametrize("drafter", ["layer_skip", "random", "tree", "iid", "distinct"])
 def test_sampler_match_is_exact_too(engine, workers, drafter):
     law = law_of_pairs(engine, SamplingParams(temperature=1.0))
     counts = count_pairs(workers, drafter, {"temperature": 1.0, "rule": "sampler_match"})
@@ -112,6 +112,12 @@ def test_typical_acceptance_is_caught(engine, workers, drafter):
     law = law_of_pairs(engine, SamplingParams(temperature=1.0))
     counts = count_pairs(workers, drafter, {"temperature": 1.0, "rule": "typical"})
     assert chi_square(counts, law).p_value < 1e-6
+
+
+@pytest.mark.parametrize("drafter", ["iid as distinct", "distinct as iid"])
+def test_a_tree_that_was_drawn_in_another_way_than_it_says_is_caught(engine, workers, drafter):
+    law = law_of_pairs(engine, SamplingParams(temperature=1.0))
+    assert chi_square(count_pairs(workers, drafter, {"temperature": 1.0}), law).p_value < 1e-6
 
 
 def test_the_law_by_hand_adds_up(engine):

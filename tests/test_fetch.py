@@ -164,6 +164,27 @@ def test_a_hub_model_is_fetched_from_the_endpoint_and_opens_offline_afterwards(t
     assert offline["sha256"] == expected
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("access", "code"), [("private", "model_not_found"), ("gated", "model_gated")])
+def test_a_model_that_is_not_for_everybody_is_fetched_with_a_token_and_without_one_it_is_named(
+    tiny_model, tmp_path, access, code
+):
+    folder = tiny_model("qwen3-norms")
+    expected = weights.load(str(folder), store=tmp_path / "store").sha256
+    found = {}
+    with hub_server("owner/tiny", folder, "hf_right", access) as (address, _):
+        for token in ("", "hf_wrong", "hf_right"):  # an empty one is none
+            caches = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_CACHE": str(tmp_path / f"hub {token}")}
+            here = {"HF_ENDPOINT": address, "HF_TOKEN": token, **caches}
+            found[token] = load_elsewhere("owner/tiny", tmp_path / "store", **here)
+    assert found["hf_right"]["sha256"] == expected
+    assert found[""]["code"] == code
+    assert "owner/tiny" in found[""]["sentence"]
+    assert "HF_TOKEN" in found[""]["sentence"]
+    assert "Invalid credentials" in found["hf_wrong"]["sentence"]
+    assert "hf_wrong" not in found["hf_wrong"]["sentence"]  # a secret is for nobody's screen or log
+
+
 def test_a_hub_that_cannot_be_reached_is_said_so(tmp_path):
     started = time.monotonic()
     here = {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_ENDPOINT": "http://127.0.0.1:9"}

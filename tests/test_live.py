@@ -254,6 +254,22 @@ def test_a_run_that_nobody_watches_makes_room_for_those_who_wait(
     assert ended(waiting).ending == "finished"
 
 
+def test_a_run_whose_reader_left_while_it_waited_is_not_begun_before_those_who_are_there(
+    engines: list[FakeEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = live.run([request("one", 500)])
+    until(lambda: live.status().running == first)
+    live.find(first).readers.add(watching := object())
+    gone, there = live.run([request("two", 500)]), live.run([request("three", 5)])
+    for run_id in (gone, there):
+        live.find(run_id).readers.add(watching)
+    live.find(gone).leave(watching)
+    monkeypatch.setattr(worker, "UNREAD_SECONDS", 0.0)
+    live.stop(first)
+    assert (ended(gone).ending, live.find(gone).events) == ("unwatched", [])
+    assert ended(there).ending == "finished"
+
+
 def test_too_many_waiting_runs_are_refused(engines: list[FakeEngine], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "MAX_WAITING", 2)
     first = live.run([request("one", 500)])

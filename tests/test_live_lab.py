@@ -15,7 +15,7 @@ from toy_race import Costs, Toy, toy_race
 from engine import EngineError, RoundFinished
 from engine import events as told
 from lessons import live, live_lab, live_lab_controls, live_lab_figures
-from lessons.frame import reconcile
+from lessons.frame import Slider, reconcile
 from lessons.live_lab_account import RaceAccount, origin, race_account
 from lessons.live_lab_prompts import PRESETS, Preset, preset
 from lessons.live_lab_proof import LINES, Line
@@ -239,7 +239,23 @@ def test_a_link_without_settings_sets_none_and_one_with_nonsense_the_first(contr
     assert live_lab_controls.settings_in({"k": "many"}, controls) == Settings()
     assert live_lab_controls.settings_in({"k": "7"}, controls) == Settings(draft_length=7)
     assert live_lab_controls.settings_in({"k": "7", "seed": "-3"}, controls) == Settings(draft_length=7, seed=-3)
-    assert live_lab_controls.settings_in({"k": "7", "seed": "1e999"}, controls) == Settings(draft_length=7)
+    for odd in ({"seed": "1e999"}, {"seed": "1e300"}, {"seed": str(10**22)}, {"t": "nan"}, {"n": "2.5"}):
+        assert live_lab_controls.settings_in({"k": "7"} | odd, controls) == Settings(draft_length=7)
+
+
+@pytest.mark.parametrize(("typed", "counted"), [(None, 4), (99, 16), (-4, 0), (float("nan"), 4), ("x", 4), (7, 7)])
+def test_a_slider_s_field_counts_as_the_nearest_value_while_it_is_typed_in(typed: object, counted: int) -> None:
+    with gr.Blocks():
+        slider = Slider(0, 16, 4, step=1, label="K")
+    assert slider.preprocess(typed) == counted
+    assert slider.get_block_name() == "slider"
+
+
+@pytest.mark.parametrize("odd", [{"prompt": None}, {"mode": None}, {"draft_temperature": []}, {"mode": "x"}])
+def test_settings_that_no_page_sends_count_as_not_set(odd: dict[str, object]) -> None:
+    settings = Settings(**odd)
+    assert len(race(dataclasses.replace(settings, prompt="Hi"))) == 2
+    assert settings.mode == "race"
 
 
 # ---- presets, words, derivations ---------------------------------------------------------------------------------

@@ -21,3 +21,14 @@ def test_random_operations_keep_every_promise_after_every_step(seed):
     world.finish()
     assert world.num_steps > 150
     assert len(set(world.endings)) >= 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_draft_model_holds_after_every_proposal_and_round_the_tokens_that_it_must(seed):
+    world = World(seed, ("small", "twin"))
+    for _ in range(600):
+        world.act()
+    world.finish()
+    ends = {(accepted > 0, accepted == drafted) for drafted, accepted in world.rounds}
+    assert ends == {(False, False), (True, False), (True, True)}
+    assert len(world.rounds) > 40

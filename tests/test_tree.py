@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import tree
+from engine.batch import Batch, Part, plan
 from engine.errors import EngineError
 
 #     0            the root
@@ -39,6 +41,25 @@ def test_the_worked_example_has_these_depths_paths_children_and_mask():
         [1, 0, 1, 0, 1, 0],
         [1, 0, 1, 0, 0, 1],
     ]
+
+
+def test_five_paths_over_two_levels_make_the_tree_with_this_mask_and_these_positions():
+    """Paths as Medusa writes them (0 the best candidate of its place, 1 the second), under a root at position 7."""
+    paths = [(0,), (1,), (0, 0), (0, 1), (1, 0)]
+    ranks, draft_parents = tree.merge(paths)
+    parents = tree.with_root(draft_parents)
+    assert (ranks, parents) == ((0, 1, 0, 1, 0), (-1, 0, 0, 1, 1, 2))
+    assert tree.mask(parents).astype(int).tolist() == [
+        [1, 0, 0, 0, 0, 0],  # r
+        [1, 1, 0, 0, 0, 0],  # (0) sees r and itself
+        [1, 0, 1, 0, 0, 0],  # (1)
+        [1, 1, 0, 1, 0, 0],  # (0, 0)
+        [1, 1, 0, 0, 1, 0],  # (0, 1) sees r, (0) and itself
+        [1, 0, 1, 0, 0, 1],  # (1, 0)
+    ]
+    assert tree.depths(parents).tolist() == [0, 1, 1, 2, 2, 2]
+    batch = Batch.join([Part("generated", [9, *ranks], range(4), 7, parents)])
+    assert plan(batch, 4, 4, torch.device("cpu")).positions.tolist() == [7, 8, 8, 9, 9, 9]
 
 
 def test_a_chain_is_a_tree_whose_mask_is_the_causal_one():

@@ -307,6 +307,34 @@ def test_guesses_stand_in_the_table_of_the_run_that_they_are_about(page: Page, u
     expect(page.locator("table.figures:visible")).not_to_contain_text("Your guess")
 
 
+def test_a_field_that_is_emptied_or_overtyped_brings_up_no_error(page: Page, url: str, no_model: None) -> None:
+    opened(page, url)
+    field = page.get_by_label("number input for K, guesses per round")
+    for typed in ("", "99", "-4", "3"):
+        field.fill(typed)
+        page.wait_for_timeout(300)
+    expect(page.locator(".toast-body")).to_have_count(0)
+    field.press("Tab")
+    expect(field).to_have_value("3")
+
+
+def test_half_a_character_in_the_prompt_does_no_harm(page: Page, url: str, engine: list) -> None:
+    opened(page, url)
+    page.evaluate("""() => {
+      const area = document.querySelector("#lab textarea");
+      Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value").set.call(area, "hello \\ud83d there");
+      area.dispatchEvent(new Event("input", { bubbles: true }));
+    }""")
+    page.click("#lab-break-deep")
+    wait_for(lambda: player(page, "runId") not in ("", "recorded-live_lab"))
+    expect(page.get_by_label("number input for K, guesses per round")).to_have_value("12")
+    first = player(page, "runId")
+    page.get_by_label("Prompt", exact=True).fill("The sea is")
+    expect(page.locator(".transport-state")).to_have_text("Ran just now on this machine")
+    page.locator("#lab-run").click()
+    wait_for(lambda: player(page, "runId") != first)
+
+
 def test_a_link_sets_the_controls(page: Page, url: str, no_model: None) -> None:
     opened(page, f"{url}/?lesson=live_lab&k=7&drafter=ngram&t=0&prompt=Hello")
     expect(page.get_by_label("Prompt", exact=True)).to_have_value("Hello")
