@@ -42,7 +42,7 @@ class Admission:
         self._model = model
         self._cache = cache
         self._extra_drafters = extra_drafters
-        self._draft: tuple[Model, KVCache] | None = None
+        self._draft: tuple[Model, KVCache] | EngineError | None = None
         self._heads: dict[str, Head] = {}
 
     def admit(self, request: Request) -> Sequence:
@@ -97,15 +97,23 @@ class Admission:
 
     def _load_draft(self) -> tuple[Model, KVCache]:
         if self._draft is None:
-            if self._config.draft_model is None:
-                raise EngineError("no_draft_model", "no draft model is set; name one as EngineConfig(draft_model=…)")
-            loaded = weights.load(self._config.draft_model)
-            if loaded.tokenizer.fingerprint() != self._tokenizer.fingerprint():
-                sentence = f"{loaded.name} has another tokenizer than {self._model.name}; a draft must share it"
-                raise EngineError("other_tokenizer", sentence, draft=loaded.name, target=self._model.name)
-            model = Model(loaded, self._config.dtype, self._config.device)
-            self._draft = model, new_cache(model, self._config)
+            try:
+                self._draft = self._new_draft()
+            except EngineError as error:  # others must not wait for it to be read and refused again
+                self._draft = error
+        if isinstance(self._draft, EngineError):
+            raise self._draft
         return self._draft
+
+    def _new_draft(self) -> tuple[Model, KVCache]:
+        if self._config.draft_model is None:
+            raise EngineError("no_draft_model", "no draft model is set; name one as EngineConfig(draft_model=…)")
+        loaded = weights.load(self._config.draft_model)
+        if loaded.tokenizer.fingerprint() != self._tokenizer.fingerprint():
+            sentence = f"{loaded.name} has another tokenizer than {self._model.name}; a draft must share it"
+            raise EngineError("other_tokenizer", sentence, draft=loaded.name, target=self._model.name)
+        model = Model(loaded, self._config.dtype, self._config.device)
+        return model, new_cache(model, self._config)
 
     def _load_head(self, name: str) -> Head:
         if name not in self._heads:

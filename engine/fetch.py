@@ -181,8 +181,18 @@ def hub_folder(repository: str, progress: Progress) -> Path:
         raise
     except Exception as error:  # no network, a proxy, a server: each of the layers below has errors of its own
         reason = str(error).strip().splitlines()[-1]
-        sentence = f"{repository} could not be fetched from the hub ({reason}); check the network, {_OTHERWISE}"
+        advice = "correct or unset HF_TOKEN" if _is_refused(error) else "check the network"
+        sentence = f"{repository} could not be fetched from the hub ({reason}); {advice}, {_OTHERWISE}"
         raise EngineError("download_failed", sentence, source="hub", reason=reason) from error
+
+
+def _is_refused(error: BaseException | None) -> bool:
+    """Whether a server's 401 lies behind an error: then it is the token, not the network."""
+    while error is not None:
+        if getattr(getattr(error, "response", None), "status_code", None) == 401:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _bar(progress: Progress) -> type:

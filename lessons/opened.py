@@ -32,6 +32,7 @@ MAX_EVENTS = 200_000
 MAX_BLOCK_SIZE = 4096
 MAX_BLOCKS = 2**20
 LARGEST = 2**53  # whole numbers beyond it are not exact in a browser
+LONGEST_TIME = 1e7  # seconds: four months
 ANY_NUMBER = ("seed", "found_at")  # may be negative
 
 
@@ -93,6 +94,8 @@ def fault_of_values(event: Event) -> str:
             return f"{name} holds a number beyond 2**53"
         if (is_time or is_count) and value < 0:
             return f"{name} is {value:.6g}; it cannot be negative"
+        if is_time and value > LONGEST_TIME:
+            return f"{name} is {value:.6g}; no run lasts that many seconds"
         if any(isinstance(leaf, str) and not _is_text(leaf) for leaf in _leaves(value)):
             return f"{name} holds half a character"
     return ""

@@ -182,6 +182,7 @@ def test_a_model_that_is_not_for_everybody_is_fetched_with_a_token_and_without_o
     assert "owner/tiny" in found[""]["sentence"]
     assert "HF_TOKEN" in found[""]["sentence"]
     assert "Invalid credentials" in found["hf_wrong"]["sentence"]
+    assert "correct or unset HF_TOKEN" in found["hf_wrong"]["sentence"]
     assert "hf_wrong" not in found["hf_wrong"]["sentence"]  # a secret is for nobody's screen or log
 
 

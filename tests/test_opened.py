@@ -120,6 +120,7 @@ CHANGES = [
     (EngineStarted, {"block_size": 0}), (EngineStarted, {"block_size": 4097}), (EngineStarted, {"num_blocks": 0}),
     (EngineStarted, {"num_blocks": 2**20 + 1}), (EngineStarted, {"threads": -1}), (EngineStarted, {"clock": -1.0}),
     (EngineStarted, {"versions": (("\udcff", "1"),)}), (EngineStarted, {"clock": 1e9}),
+    (RoundFinished, {"request_clock": 1e300}), (Finished, {"clock": 2e7}),
     (Submitted, {"pieces": ()}), (Submitted, {"prompt_ids": (1, 2, 2**60)}),
     (Submitted, {"pieces": ("a", "\ud800", "c")}), (Sampled, {"index": 1}),
     (Sampled, {"index": -1}), (Sampled, {"round": 99}), (BlockTaken, {"block": 256}),
