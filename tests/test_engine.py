@@ -10,7 +10,7 @@ from engine.state import State, apply
 from engine.trace import fold
 from tests.toys import VOCAB_SIZE, exact_law, toy_engine, toy_model
 
-DRAFTERS = ["ngram", "layer_skip", "layer_skip:1", "early_exit:3", "early_exit:4", "small", "random", "tree"]
+DRAFTERS = ["ngram", "layer_skip", "layer_skip:1", "early_exit:3", "early_exit:4", "small", "eagle", "random", "tree"]
 PROMPT = [1, 2, 3, 1, 2, 4, 1, 2, 3]
 
 

@@ -18,7 +18,7 @@ from tests.toys import VOCAB_SIZE, exact_law, toy_engine
 
 NUM_RUNS = 5_000
 PROMPT = [1, 2, 3, 1, 2]
-DRAFTERS = ["none", "ngram", "layer_skip", "early_exit:3", "small", "random", "tree", "iid", "distinct"]
+DRAFTERS = ["none", "ngram", "layer_skip", "early_exit:3", "small", "eagle", "random", "tree", "iid", "distinct"]
 SAMPLERS = {
     "plain": {"temperature": 1.0},
     "cold and narrow": {"temperature": 0.7, "top_p": 0.8, "top_k": 6},

@@ -1,15 +1,16 @@
 """Trained heads: the engine's arithmetic against training's own, on a toy; files; what a head that fits not is told."""
 
+import hashlib
 import json
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from engine import EngineError, Request, SamplingParams
+from engine import Engine, EngineConfig, EngineError, Request, SamplingParams
 from engine.drafters.eagle import EagleDrafter
-from engine.events import Drafted, Sampled
-from engine.head import Head, read
+from engine.events import Drafted, Sampled, Verified
+from engine.head import SHIPPED, Head, read
 from engine.train import heads
 from engine.train.features import TOP
 from engine.train.loop import Class
@@ -118,3 +119,28 @@ def test_a_head_of_other_weights_is_refused() -> None:
     with pytest.raises(EngineError) as caught:
         Head(other, engine.model, engine.cache)
     assert caught.value.code == "other_weights"
+
+
+# ---- the head that is shipped ---------------------------------------------------------------------------------------
+
+
+def test_the_card_of_the_shipped_head_is_that_of_its_file() -> None:
+    card = json.loads((SHIPPED / "eagle.json").read_text(encoding="utf-8"))
+    path = SHIPPED / "eagle.safetensors"
+    assert card["file_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert card["target_sha256"] == read(path).target
+    assert path.stat().st_size < 10_000_000
+    first, *later = card["held_out"]["0.0"]["acceptance"]
+    assert 0 < min(later) <= first < 1
+
+
+@pytest.mark.model
+def test_the_shipped_head_drafts_for_the_default_model_and_changes_no_token() -> None:
+    engine = Engine(EngineConfig(prefix_caching=False))
+    prompt = engine.tokenizer.chat("Give me three tips for a good night's sleep.")
+    plain = engine.generate(prompt, SamplingParams(64, draft_length=0))
+    for length in (1, 2, 4, 8):
+        events = list(engine.run([Request(prompt, SamplingParams(64, draft_length=length), "eagle")]))
+        assert tuple(event.token_id for event in events if isinstance(event, Sampled)) == plain.token_ids
+        accepted = [event.num_accepted for event in events if isinstance(event, Verified)]
+        assert sum(accepted) > len(accepted) / 4  # a head without a clue is right once in thousands
