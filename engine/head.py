@@ -84,7 +84,13 @@ class Head:
     """The head's weights beside its target's; one cache of keys and values and one of features serve all requests."""
 
     def __init__(self, file: HeadFile, model: Model, cache: KVCache) -> None:
-        """`cache` is the target's: block numbers and dtype are shared. Raises EngineError("other_weights")."""
+        """`cache` is the target's: block numbers and dtype are shared.
+
+        Raises EngineError("other_weights"), and ("head_needs_cpu") on other devices, where it was never run.
+        """
+        if model.device.type != "cpu":
+            sentence = f"the head {file.kind} runs on a CPU only as yet, not on {model.device}"
+            raise EngineError("head_needs_cpu", sentence, drafter=file.kind, device=str(model.device))
         if file.target != model.sha256:
             sentence = (
                 f"the head {file.kind} belongs to weights {file.target[:12]}; {model.name} has {model.sha256[:12]}"
