@@ -11,6 +11,7 @@ from engine.bench.prompts import KINDS
 from engine.model import Model
 from engine.train import answers as store
 from engine.train import features, prompts
+from engine.train.__main__ import main
 from engine.train.answers import Answers, is_held_out
 from engine.train.eagle import Aims, EagleHead
 from engine.train.features import Lesson, Teacher
@@ -183,3 +184,13 @@ def test_the_draft_vocabulary_is_what_answers_need_most(lessons: list[Lesson]) -
             for token, prob in zip(row, probs, strict=True):
                 mass[token] += prob
     assert ids.tolist() == sorted(mass.argsort(descending=True)[:5].tolist())
+
+
+# ---- the command line -----------------------------------------------------------------------------------------------
+
+
+def test_steps_are_listed_and_an_unknown_one_is_named(capsys: pytest.CaptureFixture) -> None:
+    assert main([]) == 0
+    assert "eagle3" in capsys.readouterr().out
+    assert main(["eagle9"]) == 2
+    assert "There is no 'eagle9'" in capsys.readouterr().err

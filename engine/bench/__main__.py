@@ -8,19 +8,16 @@ import importlib
 import sys
 from pathlib import Path
 
+from engine.commands import dispatch
+
 
 def main(arguments: list[str]) -> int:
-    """Run the named measurement; returns its exit status, or 2 with a sentence where there is none of that name."""
-    known = measurements()
-    if not arguments:
-        print("Measurements, each run by `python -m engine.bench NAME`; `NAME --help` tells its options:")
-        for name, purpose in known.items():
-            print(f"  {name:10} {purpose}")
-        return 0
-    if arguments[0] not in known:
-        print(f"There is no measurement {arguments[0]!r}. Known: {', '.join(known)}.", file=sys.stderr)
-        return 2
-    return importlib.import_module(f"engine.bench.{arguments[0]}").main(arguments[1:]) or 0
+    """Run the named measurement, or list them; as `engine.commands.dispatch`."""
+
+    def run(name: str, options: list[str]) -> int | None:
+        return importlib.import_module(f"engine.bench.{name}").main(options)
+
+    return dispatch("engine.bench", measurements(), arguments, run)
 
 
 def measurements() -> dict[str, str]:
