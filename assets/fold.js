@@ -66,9 +66,8 @@ const REQUEST = {
     request.submitted = event;
     request.prompt_length = event.prompt_ids.length;
     const parent = state.requests[event.parent];
-    const shared = event.fork_at - (event.fork_at > event.prompt_ids.length);
     if (!parent) return;
-    request.cache_length = Math.min(shared, parent.cache_length);
+    request.cache_length = Math.min(event.fork_at - 1, parent.cache_length); // the last one's row is its own
     request.tokens = parent.tokens.slice(0, Math.max(0, event.fork_at - request.prompt_length));
     request.token_ids = request.tokens.map((token) => token.token_id);
     request.text = request.tokens.map((token) => token.piece).join("");

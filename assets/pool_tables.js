@@ -146,12 +146,12 @@ export function makeText(words, onToken, onFork) {
   return { node, draw };
 }
 
-/** A fork keeps the whole prompt and at least one output token; the last token is not computed yet. */
+/** A fork goes on after any token but the last, which has no successor yet to differ from. */
 function canForkAt(sequence, position) {
-  return position >= sequence.numPrompt && position < sequence.pieces.length - 1;
+  return position < sequence.pieces.length - 1;
 }
 
-/** What a fork after this token copies, or why there is none. Its last token has no key and value yet to be copied. */
+/** What a fork after this token copies, or why there is none. It computes the row of this token itself. */
 function costOf(sequence, position, words) {
   if (!canForkAt(sequence, position)) return words["text.fork.where"];
   const count = position % sequence.size;

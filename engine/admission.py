@@ -78,11 +78,11 @@ class Admission:
 
     def fork(self, parent: Sequence, at: int, number: int) -> Sequence:
         """The parent's `number`-th fork, which goes on from its first `at` tokens. Raises EngineError("bad_fork")."""
-        if isinstance(at, bool) or not isinstance(at, int) or not parent.num_prompt < at <= len(parent):
-            sentence = f"a fork keeps {parent.num_prompt + 1} to {len(parent)} tokens, not {at!r}"
-            raise EngineError("bad_fork", sentence, at=at, smallest=parent.num_prompt + 1, largest=len(parent))
+        if isinstance(at, bool) or not isinstance(at, int) or not 1 <= at <= len(parent):
+            sentence = f"a fork keeps 1 to {len(parent)} tokens, not {at!r}"
+            raise EngineError("bad_fork", sentence, at=at, smallest=1, largest=len(parent))
         params = dataclasses.replace(parent.params, seed=int(2**53 * uniform(parent.params.seed, number, "fork")))
-        prompt = parent.token_ids[: parent.num_prompt]
+        prompt = parent.token_ids[: min(at, parent.num_prompt)]
         child = self.new_sequence(f"{parent.id}/{number}", parent.request, params, prompt)
         child.token_ids = parent.token_ids[:at]
         child.writer.write(child.token_ids[child.num_prompt :])

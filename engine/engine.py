@@ -4,6 +4,7 @@ A step is three calls: schedule() says whose rows run, forward() computes them i
 into tokens. The clock covers these three; what is reported is put into words after it has stopped.
 """
 
+import dataclasses
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -91,8 +92,9 @@ class Engine:
     def fork(self, request_id: str, at: int) -> str:
         """Starts a second sequence from the first `at` tokens of a running one, sharing the blocks that hold them.
 
-        `at` counts prompt and output tokens. The fork throws its own coins: its seed follows from the parent's.
-        Returns its id, "{parent}/{number}". Raises EngineError("not_running" or "bad_fork").
+        `at` counts prompt and output tokens; inside the prompt, the fork's own prompt ends there. It shares the keys
+        and values of all but the last of them, whose row it computes itself. Its coins are its own: its seed follows
+        from the parent's. Returns its id, "{parent}/{number}". Raises EngineError("not_running" or "bad_fork").
         """
         parent = self._sequences.get(request_id) if isinstance(request_id, str) else None
         if parent is None or request_id not in self.pool or parent.is_prefilling:
@@ -105,7 +107,7 @@ class Engine:
         if child.num_output >= child.max_new_tokens:
             self._finish(child, "length")
         else:
-            self._share(parent, child)
+            self._share(parent, child, at - 1)
         return child.id
 
     @property
@@ -193,7 +195,7 @@ class Engine:
             except OutOfBlocks:  # a tree with more nodes than there are slots left waits for another step
                 continue
         if works and not rounds:  # nothing would change by then: the first goes on without drafts
-            rounds.append(self._prepare(Work(works[0].sequence, 1, is_prompt=False)))
+            rounds.append(self._prepare(dataclasses.replace(works[0], num_rows=1)))
         return rounds
 
     def _make_room(self, sequence: Sequence) -> None:
@@ -214,6 +216,7 @@ class Engine:
         sequence = work.sequence
         if work.is_prompt:
             end = sequence.num_cached + work.num_rows
+            self._take_slots(sequence, max(0, end - self.pool.length(sequence.id)))  # a fork's; others have theirs
             rows, table = sequence.token_ids[sequence.num_cached : end], self.pool.table(sequence.id)
             is_last = end == sequence.num_prompt and sequence.num_output == 0
             return Round(sequence, Part("prompt", rows, table, sequence.num_cached, num_logits=int(is_last)))
@@ -271,7 +274,7 @@ class Engine:
         self._promised.difference_update(child.id for child in children)
         for child in children:
             self._enter(child, item.sequence)
-            self._share(item.sequence, child)
+            self._share(item.sequence, child, child.num_prompt)
         return [Round(child, item.part, logits=item.logits, is_sample=True) for child in children]
 
     def _settle(self, item: Round) -> None:
@@ -335,9 +338,8 @@ class Engine:
         self._sequences[sequence.id] = sequence
         self._reporter.submitted(sequence, parent)
 
-    def _share(self, parent: Sequence, child: Sequence) -> None:
-        """Gives `child` the parent's blocks up to its own last token (or the whole prompt), and lets it run."""
-        num_shared = child.num_prompt if child.num_output == 0 else len(child) - 1
+    def _share(self, parent: Sequence, child: Sequence, num_shared: int) -> None:
+        """Gives `child` the parent's blocks with the first `num_shared` tokens, and lets it run."""
         self.pool.fork(parent.id, child.id, num_shared)
         child.num_cached = num_shared
         if child.drafter is not None and child.drafter.caches:

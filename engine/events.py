@@ -40,7 +40,7 @@ class EngineStarted(Event):
 class Submitted(Event):
     """A request was accepted by the engine. `pieces[i]` is the text of `prompt_ids[i]` alone, for display.
 
-    `parent` is the request that it was forked from ("" if none), `fork_at` the number of tokens shared with it.
+    `parent` is the request that it was forked from ("" if none), `fork_at` the number of tokens that it has of it.
     """
 
     request_id: str

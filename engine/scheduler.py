@@ -83,15 +83,16 @@ class Scheduler:
                 continue
             num_rows = self._num_rows(sequence, rows_left)
             has_room = 0 < num_rows <= rows_left or (num_rows > 0 and not works)
-            if has_room and not sequence.is_prefilling:
-                num_blocks = self._pool.num_needed(sequence.id, num_rows) + blocks_taken
+            num_slots = sequence.num_cached + num_rows - self._pool.length(sequence.id)
+            if has_room and num_slots > 0:  # a prompt has its slots since it was admitted, but for a fork's last token
+                num_blocks = self._pool.num_needed(sequence.id, num_slots) + blocks_taken
                 while num_blocks > self._pool.num_free and only is None:
                     victim = self._last_after(sequence, works)
                     if victim is None:
                         break
                     self.preempt(victim)
                     preempted.append(victim)
-                    num_blocks = self._pool.num_needed(sequence.id, num_rows) + blocks_taken
+                    num_blocks = self._pool.num_needed(sequence.id, num_slots) + blocks_taken
                 has_room = num_blocks <= self._pool.num_free
                 blocks_taken = num_blocks if has_room else blocks_taken
             sequence.num_waited = 0 if has_room else sequence.num_waited + 1

@@ -135,10 +135,8 @@ def _apply_to_request(state: State, request: RequestState, event: Event) -> None
             request.submitted = event
             request.prompt_length = len(event.prompt_ids)
             if event.parent in state.requests:
-                # A fork's last token is in no cache yet; a parallel sample has the whole prompt there.
-                num_shared = event.fork_at - (event.fork_at > len(event.prompt_ids))
                 parent = state.requests[event.parent]
-                request.cache_length = min(num_shared, parent.cache_length)
+                request.cache_length = min(event.fork_at - 1, parent.cache_length)  # the last one's row is its own
                 request.tokens = parent.tokens[: max(0, event.fork_at - request.prompt_length)]
                 request.token_ids = [token.token_id for token in request.tokens]
                 request.text = "".join(token.piece for token in request.tokens)

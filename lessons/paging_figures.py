@@ -109,9 +109,9 @@ def _peak(events: Sequence[Event]) -> tuple[int, int]:
 
 
 def _shared(events: Sequence[Event]) -> list[int]:
-    """For each sample or fork the tokens whose keys and values it shares: the last token of a fork has none yet."""
+    """For each sample or fork the tokens whose keys and values it shares: a fork computes the last one's itself."""
     children = [event for event in events if isinstance(event, Submitted) and event.parent]
-    return [event.fork_at - (event.fork_at > len(event.prompt_ids)) for event in children]
+    return [event.fork_at - event.request_id.startswith(f"{event.parent}/") for event in children]
 
 
 def _reusable(events: Sequence[Event], size: int) -> int:

@@ -172,7 +172,11 @@ class World:
         """Caches hold all but the last token, outputs stay within their budget."""
         for sequence in self.engine._scheduler.running:
             if sequence.is_prefilling:
-                assert sequence.num_cached < sequence.num_to_prefill == self.engine.pool.length(sequence.id)
+                assert sequence.num_cached < sequence.num_to_prefill
+                is_fork = sequence.num_cached == sequence.num_to_prefill - 1 and "/" in sequence.id  # has no slot yet
+                assert (
+                    self.engine.pool.length(sequence.id) in (sequence.num_to_prefill, len(sequence) - 1)[: 1 + is_fork]
+                )
             else:
                 assert sequence.num_cached == len(sequence) - 1 == self.engine.pool.length(sequence.id)
                 assert 0 < sequence.num_output < sequence.max_new_tokens

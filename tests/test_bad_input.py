@@ -168,7 +168,7 @@ def _until_idle(engine):
     return events
 
 
-@pytest.mark.parametrize("at", [None, "10", 10.0, True, -1, 0, 9, 12, 10**9])
+@pytest.mark.parametrize("at", [None, "10", 10.0, True, -1, 0, 12, 10**9])
 def test_a_fork_from_nowhere_is_refused_and_changes_nothing(at):
     engine = toy_engine()
     engine.add(request := Request(PROMPT, SamplingParams(9)))
@@ -397,7 +397,7 @@ def test_a_fork_that_is_refused_ends_its_run_and_not_the_engine():
     try:
         while live.status().state == "loading":
             time.sleep(0.01)
-        for at in (2, 1000, 2):
+        for at in (0, 1000, -3):
             run = live.find(live.run([Request(PROMPT, SamplingParams(9), n=2, id="a")], forks=[("a", at)]))
             assert run.ended.wait(20)
             assert run.ending == ("finished" if at == 1000 else "bad_fork")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from engine import EngineError, Request, SamplingParams
-from engine.events import Drafted, Finished, RoundFinished, Sampled, Verified
+from engine.events import Drafted, Finished, Preempted, Prefilled, RoundFinished, Sampled, Submitted, Verified
 from engine.sampling import probabilities
 from engine.state import State, apply
 from engine.trace import fold
@@ -254,8 +254,43 @@ def test_a_fork_continues_as_a_request_with_that_prompt_would(engine):
     parent = [e.token_id for e in events if isinstance(e, Sampled) and e.request_id == request.id]
     forked = [e.token_id for e in events if isinstance(e, Sampled) and e.request_id == child]
     assert forked == parent[3:]  # greedy: the same text again
-    with pytest.raises(EngineError):
-        engine.fork(request.id, 3)
+
+
+@pytest.mark.parametrize("drafter", ["none", "ngram", "random", "tree", "small", "eagle"])
+@pytest.mark.parametrize("caching", [False, True])
+def test_a_fork_at_any_token_of_the_prompt_goes_on_as_a_request_with_that_beginning_would(drafter, caching):
+    engine = toy_engine(prefix_caching=caching)
+    params = SamplingParams(max_new_tokens=9, draft_length=3, ignore_eos=True)
+    alone = [engine.generate(PROMPT[:at], params).token_ids for at in range(1, len(PROMPT) + 1)]
+    engine.add(Request(PROMPT, params, drafter, id="r"))
+    events = engine.step()
+    children = [engine.fork("r", at) for at in range(1, len(PROMPT) + 1)]
+    assert engine.pool.num_shared == -(-(len(PROMPT) - 1) // engine.config.block_size)
+    while not engine.is_idle:
+        events += engine.step()
+    made = {name: tuple(e.token_id for e in events if isinstance(e, Sampled) and e.request_id == name)
+            for name in children}  # fmt: skip
+    assert list(made.values()) == alone
+    submitted = [event for event in events if isinstance(event, Submitted) and event.parent]
+    assert [event.prompt_ids for event in submitted] == [tuple(PROMPT[:at]) for at in range(1, len(PROMPT) + 1)]
+    prefilled = [e for e in events if isinstance(e, Prefilled) and e.request_id in children]
+    assert [(event.start, event.num_tokens) for event in prefilled] == [(at, 1) for at in range(len(PROMPT))]
+    assert engine.stats()["blocks_used"] == 0
+
+
+def test_a_fork_in_the_prompt_that_finds_no_block_waits_or_takes_the_last_comers():
+    engine = toy_engine(num_blocks=9)
+    params = SamplingParams(max_new_tokens=12, ignore_eos=True)
+    alone = engine.generate(PROMPT[:6], params).token_ids
+    engine.add(Request(PROMPT, params, id="r"))
+    events = engine.step()
+    children = [engine.fork("r", 6) for _ in range(3)]
+    while not engine.is_idle:
+        events += engine.step()
+    for name in children:
+        assert tuple(e.token_id for e in events if isinstance(e, Sampled) and e.request_id == name) == alone
+    assert any(isinstance(event, Preempted) for event in events)
+    assert engine.stats()["blocks_used"] == 0
 
 
 def test_a_warm_prefix_gives_the_text_of_a_cold_one():

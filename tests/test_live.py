@@ -148,9 +148,16 @@ def test_forks_of_forks_and_of_samples_on_the_engine_itself() -> None:
     assert engine.is_idle
 
 
-def test_a_fork_at_a_prompt_that_is_still_being_computed_waits_for_it_and_is_then_refused() -> None:
+def test_a_fork_in_a_prompt_that_is_still_being_computed_waits_for_it() -> None:
+    asked = Request([1] * 11, FEW, id="A")
+    run, engine = driven("together", asked, forks=(("A", 3),), engine=toy_engine(max_batch_tokens=4))
+    assert forks_of(run) == [("A", 3)]
+    assert engine.is_idle
+
+
+def test_a_fork_of_no_token_ends_the_run_with_a_refusal() -> None:
     with pytest.raises(EngineError) as refusal:
-        driven("together", Request([1] * 11, FEW, id="A"), forks=(("A", 3),), engine=toy_engine(max_batch_tokens=4))
+        driven("together", Request([1] * 11, FEW, id="A"), forks=(("A", 0),), engine=toy_engine())
     assert refusal.value.code == "bad_fork"
 
 

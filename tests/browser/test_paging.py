@@ -131,11 +131,12 @@ def test_a_live_run_is_followed_and_can_be_forked_at_a_token(lesson: Page) -> No
     finished = lesson.locator(f"{LAB} .blocks-moment.is-finished")
     expect(finished.last).to_be_visible()
     lesson.get_by_label("Prompt A").fill("changed after the run was started")
-    tokens = lesson.locator(f"{LAB} .blocks-tokens .token.blocks-new")
-    tokens.nth(3).click()
-    lesson.locator(f"{LAB} .blocks-fork").click()
-    expect(lesson.locator(f"{LAB} .blocks-card")).to_have_count(2)
-    expect(lesson.locator(f"{LAB} .blocks-name").nth(1)).to_contain_text("A/")
+    tokens = f"{LAB} .blocks-tokens .token"
+    for number, token in enumerate((f"{tokens}.blocks-new", f"{tokens}.fate-prompt"), start=2):
+        lesson.locator(token).nth(3).click()
+        lesson.locator(f"{LAB} .blocks-fork").click()
+        expect(lesson.locator(f"{LAB} .blocks-card")).to_have_count(number)
+        expect(lesson.locator(f"{LAB} .blocks-name").nth(number - 1)).to_contain_text("A/")
     expect(lesson.locator(f"{LAB} .blocks-rows")).not_to_contain_text("changed")
 
 
@@ -145,10 +146,12 @@ def test_where_no_fork_can_start_the_button_is_there_and_says_why(lesson: Page) 
     button, cost = lesson.locator(f"{LAB} .blocks-fork"), lesson.locator(f"{LAB} .blocks-cost")
     expect(button).to_be_hidden()
     made = lesson.locator(f"{LAB} .blocks-tokens .token.blocks-new")
-    for token in (lesson.locator(f"{LAB} .blocks-tokens .token.fate-prompt").first, made.last):
-        token.click()
-        expect(button).to_be_disabled()
-        expect(cost).to_have_text("A fork starts after a generated token; the last one is not computed yet.")
+    made.last.click()
+    expect(button).to_be_disabled()
+    expect(cost).to_have_text("A fork starts after any token but the last, which is not computed yet.")
+    lesson.locator(f"{LAB} .blocks-tokens .token.fate-prompt").nth(6).click()
+    expect(button).to_be_enabled()
+    expect(cost).to_contain_text("Copies 2 of 4 slots")
     for at in range(4):  # four tokens in a row: one of them is the first of its block, one the last
         made.nth(at).click()
         expect(button).to_be_enabled()
@@ -158,7 +161,7 @@ def test_where_no_fork_can_start_the_button_is_there_and_says_why(lesson: Page) 
 
 def test_the_cost_that_the_button_names_is_the_copy_that_the_engine_makes(page: Page) -> None:
     """Blocks of four and a prompt of five: a fork at eight tokens is one after the last token of a block."""
-    for at, slots in ((8, 3), (9, 0)):
+    for at, slots in ((3, 2), (8, 3), (9, 0)):
         request = Request([1, 2, 3, 4, 5], SamplingParams(12, ignore_eos=True), id="A")
         events = list(paging_scenarios.drive(toy_engine(), [(0, request)], fork_at=at))
         mounted(page, events, ["blocks"], options={"blocks": {"can_fork": True}}, lesson="paging")
