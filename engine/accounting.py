@@ -113,6 +113,29 @@ def decode_floor_seconds(weight_bytes: float, cache_bytes: float, bytes_per_seco
     return (weight_bytes + cache_bytes) / bytes_per_second
 
 
+def sparse_tokens(context: int, num_sinks: int, window: int, block_size: int) -> int:
+    """Return the tokens in view of a row that sees sinks and a window, itself the last of `context` tokens.
+
+    Whole blocks are seen, so the view is up to a block wider at either end. Example: 8,000 tokens, 4 sinks, a window of
+    256, blocks of 16: 1 block of sinks, and the last 16 blocks: 272.
+    """
+    hidden = (context - window) // block_size - blocks_needed(num_sinks, block_size)
+    return context - max(0, hidden) * block_size
+
+
+def break_even_context(plain: tuple[float, float], spent: tuple[float, float], tau: float) -> float:
+    """Return the context beyond which rounds win: where τ plain steps start to last longer than one round.
+
+    plain, spent: seconds at context 0, and seconds per token of context, of a plain step and of a whole round. Infinite
+    where a round gains nothing from a longer context (after Chen et al. 2024, MagicDec, arXiv 2408.11049: what a round
+    spends must grow more slowly than what it saves).
+    """
+    gained, lacking = tau * plain[1] - spent[1], spent[0] - tau * plain[0]
+    if gained > 0:
+        return max(0.0, lacking / gained)
+    return 0.0 if gained == 0 and lacking < 0 else math.inf
+
+
 # ---- paged memory --------------------------------------------------------------------------------------------------
 
 

@@ -6,14 +6,18 @@ Knows nothing of who else is running.
 import dataclasses
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Ids
+from pathlib import Path
 
 from engine import drafters, weights
 from engine.accounting import blocks_needed
 from engine.cache import KVCache
 from engine.config import EngineConfig
+from engine.draft_lm import DraftLm, LmShape
 from engine.drafters import Drafter
+from engine.drafters.ngram_table import NgramTable, read_table
 from engine.errors import EngineError
 from engine.head import SHIPPED, Head, read
+from engine.medusa import Medusa, MedusaShape
 from engine.model import Model
 from engine.model_config import ModelConfig
 from engine.request import Request, SamplingParams
@@ -44,6 +48,9 @@ class Admission:
         self._extra_drafters = extra_drafters
         self._draft: tuple[Model, KVCache] | EngineError | None = None
         self._heads: dict[str, Head] = {}
+        self._medusa: Medusa | None = None
+        self._lm: tuple[DraftLm, KVCache] | None = None
+        self._table: NgramTable | None = None
 
     def admit(self, request: Request) -> Sequence:
         """The sequence of a request that may enter, its parallel samples as children. Raises EngineError."""
@@ -93,7 +100,10 @@ class Admission:
             return None
         if name in self._extra_drafters:
             return self._extra_drafters[name]()
-        return drafters.make(name, self._model, self._cache, drafters.Loaders(self._load_draft, self._load_head))
+        loaders = drafters.Loaders(
+            self._load_draft, self._load_head, self._load_table, self._load_lm, self._load_medusa
+        )
+        return drafters.make(name, self._model, self._cache, loaders)
 
     def _load_draft(self) -> tuple[Model, KVCache]:
         if self._draft is None:
@@ -117,11 +127,24 @@ class Admission:
 
     def _load_head(self, name: str) -> Head:
         if name not in self._heads:
-            path = SHIPPED / f"{name}.safetensors"
-            if not path.is_file():
-                raise EngineError("no_head", f"no trained head {name!r} comes with this program", name=name)
-            self._heads[name] = Head(read(path), self._model, self._cache)
+            self._heads[name] = Head(read(_shipped(name)), self._model, self._cache)
         return self._heads[name]
+
+    def _load_medusa(self) -> Medusa:
+        if self._medusa is None:
+            self._medusa = Medusa(read(_shipped("medusa"), MedusaShape), self._model, self._cache)
+        return self._medusa
+
+    def _load_lm(self) -> tuple[DraftLm, KVCache]:
+        if self._lm is None:
+            model = DraftLm(read(_shipped("draft_lm"), LmShape), self._model)
+            self._lm = model, new_cache(model, self._config)
+        return self._lm
+
+    def _load_table(self) -> NgramTable:
+        if self._table is None:
+            self._table = read_table(_shipped("ngram_table"), self._model)
+        return self._table
 
 
 def new_cache(model: Model, config: EngineConfig) -> KVCache:
@@ -147,6 +170,13 @@ def prompt_ids(request: Request, tokenizer: Tokenizer, model: ModelConfig) -> li
         raise EngineError("empty_prompt", "the prompt is empty; write at least one character")
     _check_length(len(token_ids), model.context_length)
     return token_ids
+
+
+def _shipped(name: str) -> Path:
+    path = SHIPPED / f"{name}.safetensors"
+    if not path.is_file():
+        raise EngineError("no_head", f"no trained drafter {name!r} comes with this program", name=name)
+    return path
 
 
 def _check_types(request: Request) -> None:

@@ -4,6 +4,7 @@ Knows nothing of requests, of why a row is computed, or of the model. A span is 
 span is written at the cache index context + i, the nodes of a tree too.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,10 @@ class Span:
     """Consecutive rows of one sequence, `context` of whose tokens are cached already.
 
     role: "prompt" or "generated"; it alone decides which kernels compute the rows. parents: None for a chain, else the
-    tree (see `engine.tree`) that the rows form; only generated rows may form one.
+    tree (see `engine.tree`) that the rows form; only generated rows may form one. blocks_seen: which blocks of the
+    table a generated chain sees, as increasing indices; None for all. Those that its rows are written to must be there.
+    Positions and slots stay those of the whole table: a sparse view hides keys, it moves none. A model's own sliding
+    window then counts what is seen.
     """
 
     role: str
@@ -30,13 +34,14 @@ class Span:
     table: Sequence[int]
     context: int
     parents: tuple[int, ...] | None = None
+    blocks_seen: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """The rows of one sequence with their tokens: what `Batch.join` makes a span of.
 
-    num_logits: how many of the last rows shall give logits; -1 means all, 0 none.
+    num_logits: how many of the last rows shall give logits; -1 means all, 0 none. The rest as in `Span`.
     """
 
     role: str
@@ -45,6 +50,7 @@ class Part:
     context: int
     parents: tuple[int, ...] | None = None
     num_logits: int = -1
+    blocks_seen: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,8 @@ class Batch:
             token_ids.extend(part.token_ids)
             num_logits = num_rows if part.num_logits < 0 else part.num_logits
             logit_rows.extend(range(start + num_rows - num_logits, start + num_rows))
-            spans.append(Span(part.role, start, num_rows, part.table, part.context, part.parents))
+            place = part.table, part.context, part.parents, part.blocks_seen
+            spans.append(Span(part.role, start, num_rows, *place))
         as_tensor = torch.tensor(token_ids, dtype=torch.int64), torch.tensor(logit_rows, dtype=torch.int64)
         return cls(as_tensor[0], tuple(spans), as_tensor[1])
 
@@ -86,7 +93,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """What generated rows see: the first row_prefix tokens of their sequence, then the slots row_extra."""
+    """What generated rows see: the first row_prefix tokens of their table, then the slots row_extra.
+
+    In a table stand only the blocks that its sequence's rows see.
+    """
 
     tables: torch.Tensor  # (sequences, blocks) int32
     row_sequence: torch.Tensor  # (rows,) int32
@@ -133,7 +143,7 @@ class _Laid:
     """A span whose rows have found their places."""
 
     span: Span
-    table: np.ndarray  # (blocks,) int32
+    table: np.ndarray  # (blocks,) int32, those that are seen
     slots: np.ndarray  # (rows,) int32
     positions: np.ndarray  # (rows,) int64
     prefix: np.ndarray  # (rows,) int32, how many tokens of the sequence a row sees through the table
@@ -145,7 +155,12 @@ def _lay(span: Span, block_size: int) -> _Laid:
     index = np.arange(span.context, span.context + span.num_rows)
     slots = table[index // block_size] * np.int32(block_size) + (index % block_size).astype(np.int32)
     if span.parents is None:
-        return _Laid(span, table, slots, index, (index + 1).astype(np.int32), np.empty((span.num_rows, 0), np.int64))
+        prefix, nothing = index + 1, np.empty((span.num_rows, 0), np.int64)
+        if span.blocks_seen is not None:  # a block that is not seen lies before the rows and is full
+            num_before = span.context // block_size
+            num_hidden = num_before - sum(block < num_before for block in span.blocks_seen)
+            table, prefix = table[list(span.blocks_seen)], prefix - num_hidden * block_size
+        return _Laid(span, table, slots, index, prefix.astype(np.int32), nothing)
     positions = span.context + tree.depths(span.parents)
     prefix = np.full(span.num_rows, span.context, np.int32)
     return _Laid(span, table, slots, positions, prefix, tree.paths(span.parents))
@@ -198,3 +213,16 @@ def _check(batch: Batch, num_blocks: int, block_size: int) -> None:
         if span.parents is not None and len(tree.checked(span.parents)) != span.num_rows:
             sentence = f"a tree of {len(span.parents)} nodes cannot be laid on {span.num_rows} rows"
             raise EngineError("bad_batch", sentence, nodes=len(span.parents), rows=span.num_rows)
+        if span.blocks_seen is not None:
+            _check_seen(span, span.context // block_size, needed)
+
+
+def _check_seen(span: Span, first_written: int, needed: int) -> None:
+    """A sparse view must be of a generated chain, name blocks of its table in order, and have what is written."""
+    seen = span.blocks_seen
+    if span.role != "generated" or span.parents is not None:
+        raise EngineError("bad_batch", "only generated rows that form a chain can see some blocks alone", seen=seen)
+    is_rising = all(one < other for one, other in itertools.pairwise(seen))
+    if not is_rising or not {*range(first_written, needed)} <= {*seen} <= {*range(len(span.table))}:
+        sentence = f"blocks {seen} of {len(span.table)} must rise and hold {first_written} to {needed - 1}"
+        raise EngineError("bad_batch", sentence, seen=seen, first=first_written, last=needed - 1)

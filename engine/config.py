@@ -3,6 +3,7 @@
 Knows nothing of models or machines; reads no environment.
 """
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from engine.errors import EngineError
 
 DTYPES = ("float32", "float16", "int8", "bfloat16")
 CACHE_DTYPES = ("auto", "float32", "float16", "bfloat16")
+MOST_THREADS = 1024
 WATCHES = frozenset({"distributions"})
 
 
@@ -43,8 +45,10 @@ class EngineConfig:
         object.__setattr__(self, "watch", frozenset(self.watch if is_set else [self.watch]))
         for name in ("block_size", "num_blocks", "max_batch_tokens", "max_running", "threads"):
             value, smallest = getattr(self, name), 0 if name == "threads" else 1
-            if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
-                sentence = f"{name} is {value!r}; it must be a whole number ≥ {smallest}"
+            largest = MOST_THREADS if name == "threads" else math.inf
+            if isinstance(value, bool) or not isinstance(value, int) or not smallest <= value <= largest:
+                end = f" and ≤ {largest}" if name == "threads" else ""
+                sentence = f"{name} is {value!r}; it must be a whole number ≥ {smallest}{end}"
                 raise EngineError("bad_config", sentence, name=name)
         kinds = {"model": str, "device": str, "drafter": str | None, "draft_model": str | None, "prefix_caching": bool}
         for name, kind in kinds.items():

@@ -193,7 +193,8 @@ class Engine:
             try:
                 rounds.append(self._prepare(work))
             except OutOfBlocks:  # a tree with more nodes than there are slots left waits for another step
-                continue
+                if not work.is_prompt:
+                    self._give_back(work.sequence)
         if works and not rounds:  # nothing would change by then: the first goes on without drafts
             rounds.append(self._prepare(dataclasses.replace(works[0], num_rows=1)))
         return rounds
@@ -223,8 +224,8 @@ class Engine:
         item = Round(sequence)
         self._draft_and_take_slots(item, work.num_rows - 1)
         sequence.round += 1
-        rows = [sequence.token_ids[-1], *item.proposal.token_ids]
-        parents = None if item.proposal.parents is None else tree.with_root(item.proposal.parents)
+        rows, parents = [sequence.token_ids[-1], *item.rows], item.proposal.row_parents
+        parents = None if parents is None else tree.with_root(parents)
         item.part = Part("generated", rows, self.pool.table(sequence.id), len(sequence) - 1, parents)
         return item
 
@@ -235,12 +236,17 @@ class Engine:
             self._take_slots(sequence, 1)
             return
         start = time.perf_counter()
-        if sequence.drafter.needs_slots:
-            self._take_slots(sequence, 1 + num_drafts)
-        item.draft(num_drafts, self.pool.table(sequence.id))
-        if not sequence.drafter.needs_slots:
-            self._take_slots(sequence, 1 + len(item.proposal.token_ids))
+        num_taken = 1 + num_drafts if sequence.drafter.needs_slots else 0
+        self._take_slots(sequence, num_taken)
+        item.draft(num_drafts, self.pool.table(sequence.id), self.model.config.vocab_size)
+        self._take_slots(sequence, max(0, 1 + len(item.rows) - num_taken))  # a tree has more nodes than levels
         item.seconds_draft = time.perf_counter() - start
+
+    def _give_back(self, sequence: Sequence) -> None:
+        """The slots beyond what is cached, which a round that cannot be had took for its drafts."""
+        self.pool.truncate(sequence.id, sequence.num_cached)
+        if sequence.drafter is not None:
+            sequence.drafter.num_cached = min(sequence.drafter.num_cached, sequence.num_cached)
 
     def _take_slots(self, sequence: Sequence, num_tokens: int) -> None:
         caches = (self.cache, *(sequence.drafter.caches if sequence.drafter else ()))

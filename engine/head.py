@@ -9,6 +9,7 @@ import dataclasses
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -23,6 +24,7 @@ from kernels import layer, linear, rms_norm
 from kernels.layer import LayerWeights, Rows
 from kernels.memory import Slab
 
+SCRATCH = 64  # slots beyond the pool's
 SHIPPED = Path(__file__).parent.parent / "assets" / "drafters"
 
 
@@ -30,7 +32,8 @@ SHIPPED = Path(__file__).parent.parent / "assets" / "drafters"
 class HeadShape:
     """Sizes of a head. num_heads to head_dim, eps and rope_theta are the target's; `inner` is its own.
 
-    layers: after how many layers the target's hidden states are read; several are mixed into one (EAGLE-3).
+    layers: after how many layers the target's hidden states are read; several are mixed into one (EAGLE-3). is_shifted:
+    whether a row holds the token after the feature (EAGLE's fig. 5) or, for the ablation, the feature's own.
     """
 
     hidden: int
@@ -41,6 +44,7 @@ class HeadShape:
     eps: float
     rope_theta: float
     layers: tuple[int, ...]
+    is_shifted: bool = True
 
     def tensors(self, vocab: int) -> dict[str, tuple[int, ...]]:
         """What the file of such a head holds: names and shapes, with `vocab` ids that it may propose."""
@@ -55,21 +59,21 @@ class HeadShape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadFile:
-    """What a file holds: whose head it is, its sizes and its tensors (fp16; draft_ids are int32)."""
+    """What a file holds: whose head it is, its sizes (of the kind's own type) and its tensors (fp16; ids int32)."""
 
     kind: str
     target: str  # SHA-256 of the weights that it was trained on
-    shape: HeadShape
+    shape: Any
     tensors: dict[str, Tensor]
 
 
-def read(path: Path) -> HeadFile:
-    """Reads a file that `engine.train` wrote. Raises EngineError("bad_head") naming what is wrong."""
+def read(path: Path, shape_type: type = HeadShape) -> HeadFile:
+    """Reads a file that `engine.train` wrote, its sizes as `shape_type`. Raises EngineError("bad_head") saying why."""
     try:
         with safe_open(path, framework="pt") as stored:
             about = json.loads((stored.metadata() or {})["head"])
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-        shape = HeadShape(**{**about["shape"], "layers": tuple(about["shape"]["layers"])})
+        shape = shape_type(**{**about["shape"], "layers": tuple(about["shape"]["layers"])})
         found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         wanted = shape.tensors(len(tensors["draft_ids"]))
         if found != wanted:
@@ -80,26 +84,29 @@ def read(path: Path) -> HeadFile:
         raise EngineError("bad_head", f"{path} holds no head: {error}", path=str(path)) from error
 
 
+def check_target(file: HeadFile, model: Model) -> None:
+    """Raises EngineError("other_weights"), and ("head_needs_cpu") on other devices, where heads were never run."""
+    if model.device.type != "cpu":
+        sentence = f"the head {file.kind} runs on a CPU only as yet, not on {model.device}"
+        raise EngineError("head_needs_cpu", sentence, drafter=file.kind, device=str(model.device))
+    if file.target != model.sha256:
+        sentence = f"the head {file.kind} belongs to weights {file.target[:12]}; {model.name} has {model.sha256[:12]}"
+        raise EngineError("other_weights", sentence, drafter=file.kind, target=model.name)
+
+
 class Head:
     """The head's weights beside its target's; one cache of keys and values and one of features serve all requests."""
 
     def __init__(self, file: HeadFile, model: Model, cache: KVCache) -> None:
-        """`cache` is the target's: block numbers and dtype are shared.
-
-        Raises EngineError("other_weights"), and ("head_needs_cpu") on other devices, where it was never run.
-        """
-        if model.device.type != "cpu":
-            sentence = f"the head {file.kind} runs on a CPU only as yet, not on {model.device}"
-            raise EngineError("head_needs_cpu", sentence, drafter=file.kind, device=str(model.device))
-        if file.target != model.sha256:
-            sentence = (
-                f"the head {file.kind} belongs to weights {file.target[:12]}; {model.name} has {model.sha256[:12]}"
-            )
-            raise EngineError("other_weights", sentence, drafter=file.kind, target=model.name)
+        """`cache` is the target's: block numbers and dtype are shared. Raises EngineError as `check_target`."""
+        check_target(file, model)
         self.shape, self._model = file.shape, model
+        self.lag = 0 if file.shape.is_shifted else 1
         one_layer = dataclasses.replace(model.config, num_layers=1)
         dtype = str(cache.keys[0].dtype).removeprefix("torch.")
-        self.cache = KVCache(one_layer, cache.num_blocks, cache.block_size, dtype, model.device)
+        num_scratch = -(-SCRATCH // cache.block_size)
+        self.cache = KVCache(one_layer, cache.num_blocks + num_scratch, cache.block_size, dtype, model.device)
+        self.scratch = range(cache.num_slots, cache.num_slots + SCRATCH)  # slots for the nodes of a tree that grows
         place = (cache.num_slots, cache.block_size, dtype, model.device)
         self.features = FeatureCache(self.shape.layers, self.shape.hidden, *place)
         self.draft_ids = file.tensors["draft_ids"].long()
@@ -132,9 +139,13 @@ class Head:
         return linear.run(apart.view(len(slots), -1), self._mix)
 
     def guess(self, felt: Tensor, token_ids: list[int], rows: Rows) -> Tensor:
-        """felt (rows, hidden), one token before each of `token_ids` → the hidden states at them, guessed."""
+        """felt (rows, hidden), one token before each row → the hidden states at the rows, guessed.
+
+        token_ids: what each row holds, the token `lag` rows before it; −1 where there is none.
+        """
         eps = self.shape.eps
-        tokens = linear.embed(self._model.embedding, torch.tensor(token_ids, device=self._model.device))
+        ids = torch.tensor(token_ids, device=self._model.device)
+        tokens = linear.embed(self._model.embedding, ids.clamp(min=0)) * (ids >= 0)[:, None]
         tokens = rms_norm.run(rms_norm.run(tokens, self._ones, eps), self._token_norm, eps)
         joined = torch.cat((tokens, rms_norm.run(felt, self._feature_norm, eps)), 1)  # (rows, 2 · hidden)
         x = linear.run(joined, self._fuse)
@@ -159,6 +170,17 @@ class Head:
         where = torch.tensor(slots, dtype=torch.int32, device=device)
         seen = (table, self.cache.block_size, sequence, (at + 1).int(), extra)
         return Rows(self._model.angles(at), where, *seen)
+
+    def tree_rows(self, position: int, table: Tensor, num_seen: int, slots: Tensor, paths: Tensor) -> Rows:
+        """Rows of one level of a tree, all at `position`, each seeing the first `num_seen` tokens and its own path.
+
+        slots (rows,), where they are written. paths (rows, depth): slots of each row's ancestors and its own, int32.
+        """
+        count = len(slots)
+        at = torch.full((count,), position)
+        sequence, prefix = torch.zeros(count, dtype=torch.int32), torch.full((count,), num_seen, dtype=torch.int32)
+        seen = (table, self.cache.block_size, sequence, prefix, paths)
+        return Rows(self._model.angles(at), slots, *seen)
 
 
 def pad_first(felt: Tensor) -> Tensor:

@@ -42,7 +42,11 @@ class Model:
         self.norm = store.vector("model.norm.weight")
         self.head = self.embedding if config.tie_embeddings else store.matrix("lm_head.weight")
         self.num_bytes = store.num_bytes
-        self._cos, self._sin = (table.to(self.device) for table in rotations(config))
+        try:
+            self._cos, self._sin = (table.to(self.device) for table in rotations(config))
+        except RuntimeError as error:
+            sentence = f"the angles of {config.context_length} positions do not fit into memory"
+            raise EngineError("bad_model_config", sentence, name="max_position_embeddings") from error
 
     @torch.no_grad()
     def forward(

@@ -182,6 +182,8 @@ def _rope(config_json: Mapping[str, Any]) -> tuple[object, dict[str, Any] | None
     if missing:
         sentence = f"RoPE scaling {kind!r} lacks {', '.join(missing)}"
         raise EngineError("bad_model_config", sentence, rope_type=kind, missing=tuple(missing))
+    for name in names:
+        _positive(name, written[name])
     return theta, {"rope_type": kind, **{name: written[name] for name in names}}
 
 

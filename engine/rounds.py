@@ -10,10 +10,12 @@ import torch
 
 from engine import tree
 from engine.batch import Part
-from engine.drafters.drafter import NOTHING, Proposal
+from engine.drafters.drafter import NOTHING, Observer, Proposal
 from engine.errors import EngineError
 from engine.sequence import Sequence
 from engine.verify import Outcome, decide
+
+MOST_ROWS = 256  # drafts and probes of one sequence in one pass
 
 
 @dataclass(slots=True)
@@ -36,19 +38,24 @@ class Round:
         """Rows of the pass whose logits belong to this round."""
         return len(self.part.token_ids) if self.part.num_logits < 0 else self.part.num_logits
 
-    def draft(self, num_tokens: int, table: Ids[int]) -> None:
+    def draft(self, num_tokens: int, table: Ids[int], vocab_size: int) -> None:
         """Asks the drafter for up to `num_tokens` tokens. A drafter that fails ends its own request only."""
         try:
             proposal = self.sequence.drafter.propose(self.sequence, num_tokens, table)
-            _check(proposal)
+            _check(proposal, num_tokens, vocab_size)
             self.proposal = proposal
         except Exception as error:
             self.error = _as_engine_error(error)
 
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Drafts and probes: the tokens of its rows after the last known one."""
+        return self.proposal.row_ids
+
     def verify(self) -> None:
         """Decides. A row without a law may follow a draft that the target would refuse, so drafts are dropped first."""
         try:
-            self.outcome = decide(self.logits, self.sequence, self.proposal)
+            self.outcome = decide(self.logits[: 1 + len(self.proposal.token_ids)], self.sequence, self.proposal)
         except Exception as error:
             if not self.proposal.token_ids:
                 self.error = _as_engine_error(error)
@@ -58,21 +65,33 @@ class Round:
 
     def tell_drafter(self) -> None:
         """What became of its drafts; if it fails at that, its request ends with the tokens that it has."""
+        drafter = self.sequence.drafter
         try:
-            self.sequence.drafter.update(self.sequence, len(self.proposal.token_ids), len(self.outcome.path))
+            if isinstance(drafter, Observer) and self.rows:
+                drafter.observe(self.sequence, self.logits, self.outcome.path)
+            drafter.update(self.sequence, len(self.proposal.token_ids), len(self.outcome.path))
         except Exception as error:
             self.error = _as_engine_error(error)
 
 
-def _check(proposal: Proposal) -> None:
+def _check(proposal: Proposal, num_tokens: int, vocab_size: int) -> None:
     """Raises EngineError for drafts that would bring down the pass of everybody."""
-    if not all(type(token) is int and token >= 0 for token in proposal.token_ids):
-        raise EngineError("drafter_failed", f"drafts must be token ids, not {proposal.token_ids!r:.80}")
+    if not all(type(token) is int and 0 <= token < vocab_size for token in proposal.row_ids):
+        raise EngineError(
+            "drafter_failed", f"drafts must be token ids below {vocab_size}, not {proposal.row_ids!r:.80}"
+        )
     if proposal.laws is not None and len(proposal.laws) < len(proposal.token_ids):
         sentence = f"{len(proposal.token_ids)} drafts have {len(proposal.laws)} laws"
         raise EngineError("drafter_failed", sentence)
-    if proposal.parents is not None and len(tree.with_root(proposal.parents)) != 1 + len(proposal.token_ids):
+    parents = proposal.row_parents
+    if len(proposal.probe_ids) != len(proposal.probe_parents) or (proposal.probe_ids and parents is None):
+        raise EngineError("drafter_failed", f"{len(proposal.probe_ids)} probes have no place in a tree")
+    if parents is not None and len(tree.with_root(parents)) != 1 + len(proposal.row_ids):
         sentence = f"{len(proposal.token_ids)} drafts have {len(proposal.parents)} parents"
+        raise EngineError("drafter_failed", sentence)
+    depth = len(proposal.token_ids) if parents is None else int(tree.depths(tree.with_root(proposal.parents)).max())
+    if depth > num_tokens or len(proposal.row_ids) > MOST_ROWS:
+        sentence = f"{len(proposal.row_ids)} rows, {depth} deep, where {num_tokens} drafts were asked for"
         raise EngineError("drafter_failed", sentence)
 
 

@@ -162,7 +162,7 @@ def sample(probs: torch.Tensor | np.ndarray, uniform: float) -> int:
     return int(torch.searchsorted(summed, uniform * total, right=True))
 
 
-PURPOSES = ("draft", "accept", "resample", "target", "fork")
+PURPOSES = ("draft", "accept", "resample", "target", "fork", "guess", "middle")
 _GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _64_BITS = 2**64 - 1
 
@@ -172,8 +172,8 @@ def uniform(seed: int, position: int, purpose: str, index: int = 0) -> float:
 
     A function without a state: the same arguments give the same number, whatever was drawn before. position: place in
     the sequence. purpose: "draft" (draw a draft), "accept" (the coin), "resample" (draw from the residual, or the
-    bonus), "target" (a plain step), "fork" (a fork's seed). index: which of several at one
-    place, for example siblings in a tree.
+    bonus), "target" (a plain step), "fork" (a fork's seed), "guess" (where a parallel guess starts), "middle" (the
+    coins of a drafter that verifies another). index: which of several at one place, for example siblings in a tree.
     Each argument is stirred in by the SplitMix64 finaliser (Steele, Lea, Flood, OOPSLA 2014, Fig. 13).
     """
     state = 0

@@ -74,7 +74,11 @@ def _find(name: str, progress: Progress, store: Path) -> Path:
     """The folder with the model's files, fetched and converted if need be."""
     if name == "smollm2-135m":
         return _packaged(progress, store)
-    path = Path(name).expanduser()
+    try:
+        path = Path(name).expanduser()
+        path.exists()
+    except (OSError, RuntimeError, ValueError) as error:  # a name too long for a file system, ~nobody, a NUL
+        raise EngineError("model_not_found", f"{name[:80]!r} cannot be a path: {error}", model=name[:80]) from error
     if path.is_dir():
         return path
     if path.suffix == ".gguf" and path.is_file():

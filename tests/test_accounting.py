@@ -8,6 +8,7 @@ from engine.accounting import (
     RoundCosts,
     attention_intensity,
     blocks_needed,
+    break_even_context,
     decode_floor_seconds,
     expected_accepted,
     expected_tokens,
@@ -28,6 +29,7 @@ from engine.accounting import (
     reservation_waste,
     reusable_tokens,
     ridge,
+    sparse_tokens,
     speedup,
     speedup_with_verify,
     tokens_distribution,
@@ -307,3 +309,22 @@ def test_a_bill_without_times_is_refused():
     with pytest.raises(EngineError) as error:
         explain_speedup(RoundCosts(plain=0.0, draft=0.0, verify=0.0), tau=1.0, draft_length=4)
     assert error.value.code == "bad_number"
+
+
+@pytest.mark.parametrize(
+    ("context", "window", "block_size", "tokens"),
+    [(8000, 256, 16, 272), (8001, 256, 16, 273), (8015, 256, 16, 287), (8016, 256, 16, 272), (272, 256, 16, 272),
+     (288, 256, 16, 272), (30, 6, 4, 10), (5, 256, 16, 5), (9, 2, 1, 6)],
+)  # fmt: skip
+def test_a_sparse_view_by_hand(context, window, block_size, tokens):
+    """30 tokens, blocks of 4, window 6: block 0, and tokens 24 … 29."""
+    assert sparse_tokens(context, 4, window, block_size) == tokens
+
+
+def test_the_context_from_which_rounds_win_by_hand():
+    """A step of 10 + n/100 ms, a round of 40 + n/100: with τ = 3, 30 + 3n/100 > 40 + n/100 from n = 500 on."""
+    assert break_even_context((10, 0.01), (40, 0.01), 3) == pytest.approx(500)
+    assert break_even_context((10, 0.01), (25, 0.01), 3) == 0
+    assert break_even_context((10, 0.01), (40, 0.05), 3) == float("inf")
+    assert break_even_context((10, 0.0), (25, 0.0), 3) == 0
+    assert break_even_context((10, 0.0), (35, 0.0), 3) == float("inf")

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine import EngineConfig, EngineError, Finished, Request, Sampled, SamplingParams, Submitted, fold
+from engine import EngineConfig, EngineError, Finished, Request, Sampled, SamplingParams, Submitted, fold, weights
 from engine.drafters import Proposal
 from engine.tokenizer import Tokenizer
 from engine.trace import decode, encode, load, save
 from lessons import live
 from tests.test_engine import DRAFTERS, PROMPT, greedy
 from tests.tiny_tokenizers import save_byte_level
-from tests.toys import VOCAB_SIZE, toy_engine, toy_model
+from tests.toys import VOCAB_SIZE, RandomDrafter, toy_engine, toy_model
 
 ELSEWHERE = [
     "test_engine::test_a_bad_prompt_is_refused_before_anything_changes",
@@ -389,6 +389,41 @@ def test_a_drafter_that_fails_ends_its_own_request_and_no_other(fault: str, is_f
     assert ends[good.id].text == wanted.text
     assert (ends[bad.id].finish_reason, ends[bad.id].message) in (("error", "drafter_failed"), ("error", "bad_tree"))
     assert engine.stats()["blocks_used"] == 0
+
+
+@pytest.mark.parametrize("wrong", [
+    Proposal((10**6,) * 2), Proposal((VOCAB_SIZE,)), Proposal((1,) * 40), Proposal((1,) * 300, parents=(-1,) * 300),
+    Proposal((1,), probe_ids=(2,)), Proposal((), parents=(), probe_ids=(2,), probe_parents=(3,)),
+])  # fmt: skip
+@pytest.mark.parametrize("needs_slots", [False, True])
+def test_a_proposal_that_no_pass_can_carry_ends_its_own_request_only(wrong, needs_slots):
+    class Wrong(RandomDrafter):
+        def propose(self, sequence, num_tokens, table):
+            return wrong
+
+    Wrong.needs_slots = needs_slots
+    engine = toy_engine()
+    engine._admission._extra_drafters["wrong"] = Wrong
+    good, bad = Request(PROMPT, SamplingParams(9), id="good"), Request(PROMPT, SamplingParams(9), "wrong", id="bad")
+    events = list(engine.run([bad, good]))
+    ends = {event.request_id: event for event in events if isinstance(event, Finished)}
+    assert ends["good"].finish_reason == "length"
+    assert (ends["bad"].finish_reason, ends["bad"].message) in (("error", "drafter_failed"), ("error", "bad_tree"))
+    assert engine.stats()["blocks_used"] == 0
+
+
+@pytest.mark.parametrize("threads", [1025, 3_000_000_000])
+def test_more_threads_than_any_machine_has_are_refused(threads):
+    with pytest.raises(EngineError, match="threads is .* 1024") as caught:
+        EngineConfig(threads=threads)
+    assert caught.value.code == "bad_config"
+
+
+@pytest.mark.parametrize("name", ["~nobody-here/x", "a" * 5000, "a\0b"])
+def test_a_name_that_cannot_be_a_path_is_no_model(name):
+    with pytest.raises(EngineError) as caught:
+        weights.load(name)
+    assert caught.value.code == "model_not_found"
 
 
 def test_a_fork_that_is_refused_ends_its_run_and_not_the_engine():

@@ -10,7 +10,11 @@ from engine.state import State, apply
 from engine.trace import fold
 from tests.toys import VOCAB_SIZE, exact_law, toy_engine, toy_model
 
-DRAFTERS = ["ngram", "layer_skip", "layer_skip:1", "early_exit:3", "early_exit:4", "small", "eagle", "random", "tree"]
+DRAFTERS = [
+    "ngram", "suffix", "ngram_table", "layer_skip", "layer_skip:1", "early_exit:3", "early_exit:4", "small", "eagle",
+    "random", "tree", "magicdec:4", "triforce:8", "jacobi", "lookahead", "lookahead:2,3,2", "eagle2", "unshifted",
+    "medusa", "lm",
+]  # fmt: skip
 PROMPT = [1, 2, 3, 1, 2, 4, 1, 2, 3]
 
 
@@ -175,7 +179,7 @@ def test_at_every_step_the_folded_tables_equal_the_pools():
 def test_a_requests_text_depends_on_its_seed_and_not_on_its_company():
     prompts = [[1, 2, 3], [4, 5, 6, 7, 1, 2], [0] * 11, [7, 6]]
     params = [SamplingParams(max_new_tokens=15, temperature=0.9, seed=seed) for seed in range(4)]
-    for drafter in ("none", "layer_skip", "random", "ngram"):
+    for drafter in ("none", "layer_skip", "random", "ngram", "suffix", "ngram_table"):
         alone = [toy_engine().generate(p, s, drafter).token_ids for p, s in zip(prompts, params, strict=True)]
         engine = toy_engine()
         requests = [Request(p, s, drafter) for p, s in zip(prompts, params, strict=True)]
@@ -187,7 +191,7 @@ def test_a_requests_text_depends_on_its_seed_and_not_on_its_company():
 
 
 def test_sampler_match_gives_the_very_text_of_plain_sampling(engine):
-    for drafter in ("layer_skip", "random", "tree", "ngram"):
+    for drafter in ("layer_skip", "random", "tree", "ngram", "suffix", "ngram_table"):
         params = {"max_new_tokens": 20, "temperature": 1.0, "seed": 5}
         plain = engine.generate(PROMPT, SamplingParams(**params), "none").token_ids
         matched = engine.generate(PROMPT, SamplingParams(**params, rule="sampler_match"), drafter).token_ids
@@ -256,7 +260,7 @@ def test_a_fork_continues_as_a_request_with_that_prompt_would(engine):
     assert forked == parent[3:]  # greedy: the same text again
 
 
-@pytest.mark.parametrize("drafter", ["none", "ngram", "random", "tree", "small", "eagle"])
+@pytest.mark.parametrize("drafter", ["none", "ngram", "suffix", "ngram_table", "random", "tree", "small", "eagle"])
 @pytest.mark.parametrize("caching", [False, True])
 def test_a_fork_at_any_token_of_the_prompt_goes_on_as_a_request_with_that_beginning_would(drafter, caching):
     engine = toy_engine(prefix_caching=caching)
@@ -329,7 +333,7 @@ def test_a_seed_gives_the_same_text_again_and_coins_are_independent(engine):
 
 def test_penalties_count_the_drafts_before_each_row(engine):
     params = SamplingParams(max_new_tokens=20, repetition_penalty=1.8, presence_penalty=0.5, frequency_penalty=0.3)
-    for drafter in ("layer_skip", "random", "tree", "ngram"):
+    for drafter in ("layer_skip", "random", "tree", "ngram", "suffix", "ngram_table"):
         assert engine.generate(PROMPT, params, drafter).token_ids == engine.generate(PROMPT, params, "none").token_ids
 
 

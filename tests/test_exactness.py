@@ -18,7 +18,12 @@ from tests.toys import VOCAB_SIZE, exact_law, toy_engine
 
 NUM_RUNS = 5_000
 PROMPT = [1, 2, 3, 1, 2]
-DRAFTERS = ["none", "ngram", "layer_skip", "early_exit:3", "small", "eagle", "random", "tree", "iid", "distinct"]
+DRAFTERS = [
+    "none", "ngram", "suffix", "ngram_table", "layer_skip", "early_exit:3", "small", "eagle", "random", "tree", "iid",
+    "distinct", "lookahead:3,3,2", "eagle2", "medusa", "lm",
+]  # fmt: skip
+SPARSE = ["magicdec:4", "triforce:8"]
+DRAFTERS += SPARSE
 SAMPLERS = {
     "plain": {"temperature": 1.0},
     "cold and narrow": {"temperature": 0.7, "top_p": 0.8, "top_k": 6},
@@ -46,18 +51,23 @@ def workers():
         yield pool
 
 
-def law_of_pairs(engine, params: SamplingParams) -> np.ndarray:
+def prompt_for(drafter: str) -> list[int]:
+    """A sparse view hides nothing of a short text."""
+    return PROMPT * 3 + PROMPT[:1] if drafter in SPARSE else PROMPT
+
+
+def law_of_pairs(engine, params: SamplingParams, prompt: list[int] = PROMPT) -> np.ndarray:
     """The exact law of output tokens 2 and 3, summed over token 1: (64,)."""
 
     def law(token_ids: list[int]) -> np.ndarray:
         return probabilities(exact_law(engine, token_ids)[None].double(), params, token_ids)[0].numpy()
 
-    first = law(PROMPT)
+    first = law(prompt)
     pairs = np.zeros((VOCAB_SIZE, VOCAB_SIZE))
     for a in np.flatnonzero(first):
-        second = law([*PROMPT, int(a)])
+        second = law([*prompt, int(a)])
         for b in np.flatnonzero(second):
-            pairs[b] += first[a] * second[b] * law([*PROMPT, int(a), int(b)])
+            pairs[b] += first[a] * second[b] * law([*prompt, int(a), int(b)])
     return pairs.ravel()
 
 
@@ -66,8 +76,9 @@ def count_some(drafter: str, settings: dict, first: int) -> np.ndarray:
     torch.set_num_threads(1)
     engine = toy_engine(num_blocks=2000, max_running=500, max_batch_tokens=4000)
     tokens: dict[str, list[int]] = {}
+    prompt, settings = prompt_for(drafter), {"max_new_tokens": 4, "draft_length": 2, **settings}
     requests = [
-        Request(PROMPT, SamplingParams(max_new_tokens=4, draft_length=2, seed=1000 * run, **settings), drafter)
+        Request(prompt, SamplingParams(seed=1000 * run, **settings), drafter)
         for run in range(first, NUM_RUNS, NUM_WORKERS)
     ]
     for event in engine.run(requests):
@@ -86,16 +97,17 @@ def count_pairs(workers: ProcessPoolExecutor, drafter: str, settings: dict) -> n
     return counts.ravel()
 
 
+DRAWING = ("layer_skip", "early_exit:3", "small", *SPARSE)  # the others draw from no softmax
 CASES = [
     (drafter, sampler)
     for drafter, sampler in itertools.product(DRAFTERS, SAMPLERS)
-    if "draft" not in sampler or drafter in ("layer_skip", "early_exit:3", "small")  # the others draw from no softmax
+    if "draft" not in sampler or drafter in DRAWING
 ]
 
 
 @pytest.mark.parametrize(("drafter", "sampler"), CASES)
 def test_the_engine_samples_from_the_models_own_law(engine, workers, drafter, sampler):
-    law = law_of_pairs(engine, SamplingParams(**SAMPLERS[sampler]))
+    law = law_of_pairs(engine, SamplingParams(**SAMPLERS[sampler]), prompt_for(drafter))
     result = chi_square(count_pairs(workers, drafter, SAMPLERS[sampler]), law)
     assert result.p_value > 1e-4, result
 

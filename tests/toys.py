@@ -3,26 +3,37 @@
 The weights are random but large, so that its laws are neither flat nor certain.
 """
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Sequence as Ids
 
+import numpy as np
 import tokenizers
 import torch
 
 from engine import Engine, EngineConfig
 from engine.batch import Batch, Part
 from engine.cache import KVCache
+from engine.draft_lm import DraftLm, LmShape
 from engine.drafters import Proposal
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.eagle import EagleDrafter
+from engine.drafters.eagle_tree import EagleTreeDrafter
+from engine.drafters.medusa import MedusaDrafter
+from engine.drafters.ngram_table import Contexts, NgramTable, NgramTableDrafter
 from engine.head import Head, HeadFile, HeadShape
+from engine.medusa import Medusa, MedusaShape
 from engine.model import Model
 from engine.model_config import ModelConfig
 from engine.sampling import sample, uniform
 from engine.sequence import Sequence
 from engine.tokenizer import Tokenizer
+from engine.train.draft_lm import TinyLm
 from engine.train.eagle import Aims, EagleHead
+from engine.train.loop import Pupil
+from engine.train.medusa import MedusaHeads
+from engine.train.words import Words
 from engine.weights import LoadedModel
 from kernels import linear
 
@@ -148,29 +159,89 @@ def toy_engine(loaded: LoadedModel | None = None, **config: object) -> Engine:
     drafters["small"] = lambda: DraftModelDrafter(*small(), VOCAB_SIZE)
     for name, layers in (("eagle", (4,)), ("eagle3", (1, 2, 4))):
         drafters[name] = functools.partial(lambda layers: EagleDrafter(head(layers)), layers)
+    drafters["eagle2"] = lambda: EagleTreeDrafter(head((4,)))
+    drafters["unshifted"] = lambda: EagleDrafter(unshifted())
+    drafters["medusa"] = lambda: MedusaDrafter(medusa())
+    drafters["lm"] = lambda: DraftModelDrafter(*lm(), VOCAB_SIZE)
+    drafters["ngram_table"] = lambda: NgramTableDrafter(toy_table())
 
     @functools.cache
     def head(layers: tuple[int, ...]) -> Head:
         return Head(toy_head(engine.model, layers), engine.model, engine.cache)
 
+    @functools.cache
+    def unshifted() -> Head:
+        file = toy_head(engine.model, (4,))
+        file = dataclasses.replace(file, shape=dataclasses.replace(file.shape, is_shifted=False))
+        return Head(file, engine.model, engine.cache)
+
+    @functools.cache
+    def medusa() -> Medusa:
+        return Medusa(file_of(toy_medusa(engine.model), engine.model), engine.model, engine.cache)
+
+    @functools.cache
+    def lm() -> tuple[DraftLm, KVCache]:
+        model = DraftLm(file_of(toy_lm(engine.model), engine.model), engine.model)
+        return model, KVCache(model.config, settings.num_blocks, settings.block_size, "float32")
+
     engine = Engine(settings, loaded or toy_model(), extra_drafters=drafters)
     return engine
 
 
+def toy_table(target: str = "0" * 64) -> NgramTable:
+    """Some token after every pair whose second is one of the first five, and after each but the last of all tokens."""
+    before, last = (ids.ravel() for ids in np.mgrid[:VOCAB_SIZE, :5])
+    pairs = (before * 2**32 + last, (3 * before + 5 * last + 1) % VOCAB_SIZE, 0.5 + 0.1 * last)
+    ids = np.arange(VOCAB_SIZE - 1)
+    singles = (ids, (5 * ids + 2) % VOCAB_SIZE, 1 - 0.1 * ids)
+    return NgramTable(target, *(Contexts(k.astype(np.int64), t.astype(np.int32), p.astype(np.float16))
+                                for k, t, p in (pairs, singles)))  # fmt: skip
+
+
 def toy_head(model: Model, layers: tuple[int, ...], num_draft_ids: int = 6) -> HeadFile:
     """A head with random weights that may propose the first six tokens."""
-    pupil = toy_pupil(model, layers, num_draft_ids)
+    return file_of(toy_pupil(model, layers, num_draft_ids), model)
+
+
+def file_of(pupil: Pupil, model: Model) -> HeadFile:
+    """What a pupil's file would hold, were it written in fp32."""
     tensors = {name: value.detach() for name, value in pupil.named_parameters()}
-    return HeadFile("toy", model.sha256, pupil.shape, tensors | {"draft_ids": pupil.draft_ids.int()})
+    return HeadFile("toy", model.sha256, pupil.shape, tensors | {"draft_ids": pupil.words.draft_ids.int()})
+
+
+def toy_words(model: Model, num_draft_ids: int = 6) -> Words:
+    """The first ids with the target's rows for them."""
+    ids = torch.arange(num_draft_ids)
+    return Words(model.config.vocab_size, ids, linear.unpack(model.head)[ids])
+
+
+def toy_medusa(model: Model) -> MedusaHeads:
+    """Three heads with random weights."""
+    config = model.config
+    shape = MedusaShape(config.hidden_size, 3, config.rms_norm_eps, (config.num_layers,))
+    torch.manual_seed(6)
+    pupil = MedusaHeads(shape, toy_words(model), model.norm)
+    with torch.no_grad():
+        pupil.blocks += 0.3 * torch.randn_like(pupil.blocks)
+    return pupil
+
+
+def toy_lm(model: Model) -> TinyLm:
+    """Two layers with random weights."""
+    config = model.config
+    sizes = (16, config.hidden_size, 2, 2, 1, 8, 24)
+    shape = LmShape(*sizes, config.rms_norm_eps, config.rope_theta)
+    torch.manual_seed(7)
+    return TinyLm(shape, linear.unpack(model.embedding), toy_words(model), model.norm)
 
 
 def toy_pupil(model: Model, layers: tuple[int, ...], num_draft_ids: int = 6) -> EagleHead:
     """The same head as it stands in training."""
-    config, ids = model.config, torch.arange(num_draft_ids)
+    config = model.config
     sizes = (config.hidden_size, config.num_heads, config.num_kv_heads, config.head_dim, 24)
     shape = HeadShape(*sizes, config.rms_norm_eps, config.rope_theta, layers)
     torch.manual_seed(5)
-    pupil = EagleHead(shape, Aims(), linear.unpack(model.embedding), linear.unpack(model.head)[ids], ids, model.norm)
+    pupil = EagleHead(shape, Aims(), linear.unpack(model.embedding), toy_words(model, num_draft_ids), model.norm)
     with torch.no_grad():
         for name, value in pupil.named_parameters():
             value += 0.3 * torch.randn_like(value) if name.endswith("norm") else 0.1 * torch.randn_like(value)

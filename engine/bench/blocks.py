@@ -8,6 +8,7 @@ import statistics
 import time
 
 from engine.blocks import BlockPool
+from engine.commands import at_least
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 NUM_SEQUENCES = 64
@@ -53,8 +54,8 @@ def _wear(pool: BlockPool) -> None:
 def main(arguments: list[str]) -> int:
     """Print one line per pool size: the median and the range of the repeats."""
     parser = argparse.ArgumentParser(prog="python -m engine.bench blocks", description=__doc__)
-    parser.add_argument("--calls", type=int, default=500_000)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--calls", type=at_least(1), default=500_000)
+    parser.add_argument("--repeats", type=at_least(1), default=3)
     options = parser.parse_args(arguments)
     print(f"append(seq), {NUM_SEQUENCES} sequences, block size {BLOCK_SIZE}, {options.calls:,} calls")
     for size in SIZES:

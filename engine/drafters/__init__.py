@@ -4,38 +4,63 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.cache import KVCache
+from engine.draft_lm import DraftLm
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.drafter import Drafter, Proposal
 from engine.drafters.eagle import EagleDrafter
+from engine.drafters.eagle_tree import EagleTreeDrafter
 from engine.drafters.layer_skip import LayerSkipDrafter, middle_pair, without
+from engine.drafters.lookahead import JacobiDrafter, LookaheadDrafter
+from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.ngram import NgramDrafter
+from engine.drafters.ngram_table import NgramTable, NgramTableDrafter
+from engine.drafters.sparse import WINDOW, MagicDecDrafter, TriForceDrafter
+from engine.drafters.suffix import SuffixDrafter
 from engine.errors import EngineError
 from engine.head import Head
+from engine.medusa import Medusa
 from engine.model import Model
 
 __all__ = ["NAMES", "Drafter", "Loaders", "Proposal", "make"]
 
-NAMES = ("ngram", "layer_skip", "early_exit", "draft_model", "eagle")
+NAMES = (
+    "ngram", "suffix", "ngram_table", "layer_skip", "early_exit", "draft_model", "jacobi", "lookahead",
+    "draft_lm", "medusa", "eagle", "eagle2", "eagle3", "eagle_unshifted", "magicdec", "triforce",
+)  # fmt: skip
+HEADS = {  # whose head, and how it drafts
+    "eagle": ("eagle", EagleDrafter), "eagle_unshifted": ("eagle_unshifted", EagleDrafter),
+    "eagle2": ("eagle", EagleTreeDrafter), "eagle3": ("eagle3", EagleTreeDrafter),
+}  # fmt: skip
+MOST_IN_WINDOW = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Loaders:
-    """What is loaded when the first request asks for it: the draft model with its cache, and a trained head by name."""
+    """What is loaded when the first request asks for it; models come with their caches, heads by name."""
 
     draft_model: Callable[[], tuple[Model, KVCache]]
     head: Callable[[str], Head]
+    ngram_table: Callable[[], NgramTable]
+    draft_lm: Callable[[], tuple[DraftLm, KVCache]]
+    medusa: Callable[[], Medusa]
 
 
 def make(name: str, model: Model, cache: KVCache, loaders: Loaders) -> Drafter:
     """A drafter for one sequence.
 
-    "layer_skip:3,7" skips those layers and "early_exit:20" keeps the first 20; without a colon the defaults apply.
+    "layer_skip:3,7" skips those layers, "early_exit:20" keeps the first 20, "lookahead:5,4,3" has W, N and G,
+    "eagle2:chain" grows no tree, "magicdec:512" and "triforce:512" see 512 tokens beside the sinks; without a colon
+    the defaults apply.
     Raises EngineError("unknown_drafter" or "bad_layers") with what would be right.
     """
     kind, _, rest = name.partition(":")
     num_layers = model.config.num_layers
     if kind == "ngram" and not rest:
         return NgramDrafter()
+    if kind == "suffix" and not rest:
+        return SuffixDrafter()
+    if kind == "ngram_table" and not rest:
+        return NgramTableDrafter(loaders.ngram_table())
     if kind == "layer_skip":
         skipped = _layers(name, rest, num_layers) if rest else middle_pair(num_layers)
         return LayerSkipDrafter(model, cache, without(num_layers, skipped))
@@ -44,9 +69,42 @@ def make(name: str, model: Model, cache: KVCache, loaders: Loaders) -> Drafter:
         return LayerSkipDrafter(model, cache, range(first))
     if kind == "draft_model" and not rest:
         return DraftModelDrafter(*loaders.draft_model(), vocab_size=model.config.vocab_size)
-    if kind == "eagle" and not rest:
-        return EagleDrafter(loaders.head(kind))
+    if kind == "draft_lm" and not rest:
+        return DraftModelDrafter(*loaders.draft_lm(), vocab_size=model.config.vocab_size)
+    if kind == "medusa" and not rest:
+        return MedusaDrafter(loaders.medusa())
+    if kind == "jacobi" and not rest:
+        return JacobiDrafter()
+    if kind == "lookahead":
+        return LookaheadDrafter(*_window(name, rest)) if rest else LookaheadDrafter()
+    if kind in HEADS and rest in ("", "chain"):
+        head, drafter = HEADS[kind]
+        return (EagleDrafter if rest else drafter)(loaders.head(head))
+    if kind == "magicdec":
+        return MagicDecDrafter(model, cache, _tokens(name, rest) if rest else WINDOW)
+    if kind == "triforce":
+        return TriForceDrafter(model, cache, NgramDrafter(), _tokens(name, rest) if rest else WINDOW)
     raise EngineError("unknown_drafter", f"there is no drafter {name!r}; there are {', '.join(NAMES)}", name=name)
+
+
+def _window(name: str, text: str) -> tuple[int, int, int]:
+    """W, N, G of "lookahead:5,4,3"."""
+    parts = text.split(",")
+    numbers = [int(part) for part in parts if part.isascii() and part.isdecimal() and len(part) < 3]
+    if len(numbers) == len(parts) == 3 and min(numbers) >= 1 and numbers[1] >= 2 and max(numbers) <= MOST_IN_WINDOW:
+        return tuple(numbers)
+    sentence = (
+        f"{name!r} must name width, levels (2 or more) and guesses, each at most {MOST_IN_WINDOW}: lookahead:5,4,3"
+    )
+    raise EngineError("bad_parameter", sentence, name="drafter", value=name)
+
+
+def _tokens(name: str, text: str) -> int:
+    """The window of "magicdec:512"."""
+    if text.isascii() and text.isdecimal() and len(text) < 7 and int(text) > 0:
+        return int(text)
+    sentence = f"{name!r} must name a number of tokens after the colon, 1 or more"
+    raise EngineError("bad_parameter", sentence, name="drafter", value=name)
 
 
 def _layers(name: str, text: str, limit: int) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ class DraftModelDrafter:
         self._model = model
         self._cache = cache
         self._vocab_size = vocab_size
+        self._draft_ids: torch.Tensor | None = getattr(model, "draft_ids", None)
 
     def propose(self, sequence: Sequence, num_tokens: int, table: Ids[int]) -> Proposal:
         """A chain of `num_tokens` drafts, fewer where the draft's window or vocabulary ends."""
@@ -66,7 +67,11 @@ class DraftModelDrafter:
         return self._model.forward(Batch.join([Part(role, rows, table, context, num_logits=1)]), self._cache)[0]
 
     def _on_shared_ids(self, logits: torch.Tensor) -> torch.Tensor:
-        """Padded vocabularies differ in length: ids that only one side has get no probability."""
+        """Vocabularies differ, by padding or because the draft has few words: what one side lacks is impossible."""
+        if self._draft_ids is not None:
+            wide = torch.full((self._vocab_size,), float("-inf"))
+            wide[self._draft_ids] = logits
+            return wide
         missing = self._vocab_size - len(logits)
         if missing <= 0:
             return logits[: self._vocab_size]

@@ -5,7 +5,7 @@ Knows nothing of how proposals are verified.
 
 from collections.abc import Sequence as Ids
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 
@@ -19,12 +19,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidates:
+    """All nodes that a tree grew before it was cut, for whoever wants to see it; parents as in `Proposal`.
+
+    values: the product of the confidences on each node's path. expanded: the nodes that got children, in that order.
+    ranked: those that are verified, the most valuable first.
+    """
+
+    token_ids: tuple[int, ...]
+    parents: tuple[int, ...]
+    values: tuple[float, ...]
+    expanded: tuple[int, ...]
+    ranked: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """Drafted tokens: a chain (`parents=None`) or a tree (parents[i] is a draft's index, −1 the last known token).
 
     laws: (drafts, vocab), row i the law that token i was drawn from; None when each token is a point mass. For a tree
     drawn at random, see `engine.accept.DraftTree` for what `children` and `laws` mean. found_at: the position that a
-    lookup copied from, −1 otherwise.
+    lookup copied from, −1 otherwise. probes: rows that ride along for what the target says there and are never
+    accepted; probe_parents counts drafts first, then probes, and the proposal must be a tree then.
     """
 
     token_ids: tuple[int, ...]
@@ -32,6 +48,19 @@ class Proposal:
     parents: tuple[int, ...] | None = None
     children: str = "given"
     found_at: int = -1
+    probe_ids: tuple[int, ...] = ()
+    probe_parents: tuple[int, ...] = ()
+    candidates: Candidates | None = None
+
+    @property
+    def row_ids(self) -> tuple[int, ...]:
+        """The tokens of all rows that the pass has on its account."""
+        return self.token_ids + self.probe_ids
+
+    @property
+    def row_parents(self) -> tuple[int, ...] | None:
+        """Their parents, counted as in `parents`."""
+        return None if self.parents is None else self.parents + self.probe_parents
 
 
 NOTHING = Proposal(())
@@ -55,6 +84,17 @@ class Drafter(Protocol):
 
     def update(self, sequence: "Sequence", num_drafted: int, num_accepted: int) -> None:
         """The round is over and `sequence` holds its tokens: forget what was rejected."""
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """A drafter that learns from what the target said at its rows."""
+
+    def observe(self, sequence: "Sequence", logits: torch.Tensor, path: Ids[int]) -> None:
+        """logits (1 + drafts + probes, vocab) of the pass over its proposal, of which the drafts `path` were accepted.
+
+        Comes right before `update`. Not called where the proposal had to be dropped.
+        """
 
 
 def draw(logits: torch.Tensor, params: SamplingParams, history: Ids[int]) -> tuple[int, torch.Tensor | None]:

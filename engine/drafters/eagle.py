@@ -47,7 +47,7 @@ class EagleDrafter:
                 return stack(drafts, laws)
             last = len(history) - 1
             rows = self._head.rows([last], table_row, self._head.cache.slots(table, last, last + 1))
-            x = self._head.guess(x, [token], rows)
+            x = self._head.guess(x, [history[last - self._head.lag]], rows)
 
     def update(self, sequence: Sequence, num_drafted: int, num_accepted: int) -> None:
         """Slots of drafts hold guessed features: they count as not cached, accepted or not."""
@@ -61,7 +61,7 @@ class EagleDrafter:
             felt = head.given(head.cache.slots(table, max(0, first - 1), last - 1))
             felt = pad_first(felt) if first == 0 else felt
             rows = head.rows(list(range(first, last)), table_row, head.cache.slots(table, first, last))
-            x = head.guess(felt, token_ids[first:last], rows)
+            x = head.guess(felt, [-1, *token_ids][first + 1 - head.lag : last + 1 - head.lag], rows)
             self.num_cached = last
         return x[-1:]
 

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from engine.head import HeadShape
 from engine.train.loop import Class
+from engine.train.words import Words, drawn, later, rms, rotated
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,8 @@ class Aims:
 class EagleHead(nn.Module):
     """Parameters have the names and shapes of the file that is shipped."""
 
-    def __init__(
-        self, shape: HeadShape, aims: Aims, embedding: Tensor, head: Tensor, draft_ids: Tensor, norm: Tensor
-    ) -> None:
-        """embedding (vocab, hidden) and norm (hidden,) are the target's, head (drafts, hidden) rows of its head."""
+    def __init__(self, shape: HeadShape, aims: Aims, embedding: Tensor, words: Words, norm: Tensor) -> None:
+        """embedding (vocab, hidden) and norm (hidden,) are the target's, the words' rows are those of its head."""
         super().__init__()
         self.shape, self.aims = shape, aims
         h, d = shape.hidden, shape.head_dim
@@ -41,34 +40,27 @@ class EagleHead(nn.Module):
         self.feature_norm = nn.Parameter(torch.ones(h))
         self.fuse = nn.Parameter(torch.cat((torch.zeros(h, h), torch.eye(h)), 1))  # starts by repeating the feature
         self.attention_norm = nn.Parameter(torch.ones(h))
-        self.qkv = _random((shape.num_heads + 2 * shape.num_kv_heads) * d, h)
-        self.output = _random(h, shape.num_heads * d, 0.1)
+        self.qkv = drawn((shape.num_heads + 2 * shape.num_kv_heads) * d, h)
+        self.output = drawn(h, shape.num_heads * d, 0.1)
         self.mlp_norm = nn.Parameter(torch.ones(h))
-        self.gate_up = _random(2 * shape.inner, h)
-        self.down = _random(h, shape.inner, 0.1)
+        self.gate_up = drawn(2 * shape.inner, h)
+        self.down = drawn(h, shape.inner, 0.1)
         self.norm = nn.Parameter(norm.clone())
         if len(shape.layers) > 1:
-            self.mix = _random(h, len(shape.layers) * h)
-        self._embedding, self._head = embedding, head
-        self.draft_ids = draft_ids
-        self._draft_index = torch.full((len(embedding),), -1, dtype=torch.int64)
-        self._draft_index[draft_ids] = torch.arange(len(draft_ids))
+            self.mix = drawn(h, len(shape.layers) * h)
+        self._embedding, self.words = embedding, words
 
     # ---- what is learned ----
 
     def loss(self, batch: Class) -> Tensor:
         """Cross-entropy with the target's law over the draft's vocabulary, and the distance of the hidden states."""
-        index = self._draft_index[batch.top_ids]
-        probs = batch.top_probs * (index >= 0)
         target = self._target_feature(batch)
         total, weight = torch.zeros(()), 1.0
         for step, x in enumerate(self._steps(batch, self.aims.steps)):
             rows = batch.is_answer.clone()
             rows[:, :step] = False
-            logits = self._logits(x[rows])
-            picked = logits.gather(1, index[rows].clamp(min=0))
-            law = logits.logsumexp(1) * probs[rows].sum(1) - (picked * probs[rows]).sum(1)
-            total = total + weight * self.aims.law_weight * law.mean()
+            law = self.words.loss(self._logits(x[rows]), batch.top_ids[rows], batch.top_probs[rows])
+            total = total + weight * self.aims.law_weight * law
             if self.aims.feature_weight:
                 distance = F.smooth_l1_loss(x[rows], target[rows])
                 total = total + weight * self.aims.feature_weight * distance
@@ -77,10 +69,10 @@ class EagleHead(nn.Module):
 
     def unroll(self, batch: Class, steps: int) -> list[Tensor]:
         """The favourite of each row, step by step, as the target's token ids: steps × (sequences, tokens)."""
-        return [self.draft_ids[self._logits(x).argmax(-1)] for x in self._steps(batch, steps)]
+        return [self.words.favourites(self._logits(x)) for x in self._steps(batch, steps)]
 
     def _logits(self, x: Tensor) -> Tensor:
-        return rms(x, self.shape.eps) * self.norm @ self._head.T
+        return self.words.logits(rms(x, self.shape.eps) * self.norm)
 
     # ---- the head ----
 
@@ -98,9 +90,9 @@ class EagleHead(nn.Module):
     def _steps(self, batch: Class, steps: int) -> list[Tensor]:
         """The hidden state that each row guesses, step by step."""
         tokens = rms(self._embedding[batch.token_ids], self.shape.eps) * self.token_norm
-        feature = _later(self._given(batch))
+        feature = later(self._given(batch))
         if not self.aims.is_shifted:
-            tokens = _later(tokens)
+            tokens = later(tokens)
         keys, values, outputs = [], [], []
         for step in range(steps):
             joined = torch.cat((tokens, rms(feature, self.shape.eps) * self.feature_norm), -1)
@@ -109,7 +101,7 @@ class EagleHead(nn.Module):
             gate, up = F.linear(rms(x, self.shape.eps) * self.mlp_norm, self.gate_up).chunk(2, -1)
             x = x + F.linear(F.silu(gate) * up, self.down)
             outputs.append(x)
-            feature = _later(x)
+            feature = later(x)
         return outputs
 
     def _attend(self, x: Tensor, keys: list[Tensor], values: list[Tensor], step: int) -> Tensor:
@@ -118,7 +110,7 @@ class EagleHead(nn.Module):
         heads, kv_heads, d = shape.num_heads, shape.num_kv_heads, shape.head_dim
         qkv = F.linear(x, self.qkv).view(batch, rows, heads + 2 * kv_heads, d).transpose(1, 2)
         q, k, v = qkv.split((heads, kv_heads, kv_heads), 1)
-        q, k = _rotated(q, shape.rope_theta), _rotated(k, shape.rope_theta)
+        q, k = rotated(q, shape.rope_theta), rotated(k, shape.rope_theta)
         keys.append(k.repeat_interleave(heads // kv_heads, 1))
         values.append(v.repeat_interleave(heads // kv_heads, 1))
         if step == 0:
@@ -135,32 +127,9 @@ def _attended_along_chains(q: Tensor, keys: list[Tensor], values: list[Tensor], 
     hidden[:step, 0] = False  # rows that no chain reaches: anything, but no NaN
     scores = (q @ keys[0].transpose(-1, -2)).masked_fill(hidden, -math.inf)
     behind = range(step - 1, -1, -1)  # how many rows back the chain was at steps 1 … step
-    own = [(q * _later(k, back)).sum(-1, keepdim=True) for k, back in zip(keys[1:], behind, strict=True)]
+    own = [(q * later(k, back)).sum(-1, keepdim=True) for k, back in zip(keys[1:], behind, strict=True)]
     weights = torch.softmax(torch.cat([scores, *own], -1) / math.sqrt(d), -1)
     gathered = weights[..., :rows] @ values[0]
     for number, back in enumerate(behind):
-        gathered = gathered + weights[..., rows + number, None] * _later(values[1 + number], back)
+        gathered = gathered + weights[..., rows + number, None] * later(values[1 + number], back)
     return gathered
-
-
-def rms(x: Tensor, eps: float) -> Tensor:
-    """x scaled to root mean square 1 along its last axis."""
-    return F.rms_norm(x, x.shape[-1:], eps=eps)
-
-
-def _later(x: Tensor, rows: int = 1) -> Tensor:
-    """Row i becomes row i + rows along the last axis but one; zeros come first."""
-    return F.pad(x, (0, 0, rows, 0))[..., : x.shape[-2], :]
-
-
-def _random(num_out: int, num_in: int, scale: float = 1.0) -> nn.Parameter:
-    return nn.Parameter(torch.randn(num_out, num_in) * scale / math.sqrt(num_in))
-
-
-def _rotated(x: Tensor, theta: float) -> Tensor:
-    """Rotary positions 0 … rows − 1, halves paired as in Llama: x (…, rows, d)."""
-    rows, d = x.shape[-2:]
-    angles = torch.outer(torch.arange(rows).float(), theta ** (-torch.arange(0, d, 2).float() / d))
-    cos, sin = angles.cos(), angles.sin()
-    one, other = x.chunk(2, -1)
-    return torch.cat((one * cos - other * sin, other * cos + one * sin), -1)

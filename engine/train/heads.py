@@ -1,6 +1,6 @@
-"""`python -m engine.train eagle` and its kin: trains a head on the answers, examines it, and writes file and card.
+"""`python -m engine.train eagle` and its kin: trains a drafter on the answers, examines it, writes file and card.
 
-Knows nothing of what happens inside a head or the loop.
+Knows nothing of what happens inside a drafter or the loop.
 """
 
 import argparse
@@ -8,7 +8,7 @@ import hashlib
 import json
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,14 +16,19 @@ import torch
 from safetensors.torch import save_file
 
 from engine import weights
+from engine.draft_lm import LmShape
 from engine.head import SHIPPED, HeadShape
+from engine.medusa import MedusaShape
 from engine.model import Model
 from engine.train import answers as store
 from engine.train.answers import Answers, is_held_out
 from engine.train.data import ANSWERS
+from engine.train.draft_lm import TinyLm
 from engine.train.eagle import Aims, EagleHead
 from engine.train.features import Lesson, folder, read_all, tapped
-from engine.train.loop import Plan, examine, mean_accepted_length, train
+from engine.train.loop import Plan, Pupil, examine, mean_accepted_length, train
+from engine.train.medusa import MedusaHeads
+from engine.train.words import Words
 from kernels import linear
 
 NUM_DRAFT_IDS = 8192
@@ -32,29 +37,68 @@ POSITIONS = 5  # of a chain, in the examination
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What makes one kind of head. `low_to_high`: it reads three layers and not the last alone."""
+    """How one kind is trained. new: makes a pupil that knows nothing yet, beside its target and its words."""
 
-    aims: Aims
     plan: Plan
-    low_to_high: bool = False
-    inner: int = 1536
+    new: Callable[[Model, Words], Pupil]
+    about: dict[str, object]  # for the card
+
+
+def eagle(plan: Plan, aims: Aims, low_to_high: bool = False, inner: int = 1536) -> Recipe:
+    """An EAGLE head. low_to_high: it reads three layers and not the last alone."""
+
+    def new(model: Model, words: Words) -> EagleHead:
+        config, layers = model.config, tapped(model.config.num_layers)
+        shape = HeadShape(
+            config.hidden_size, config.num_heads, config.num_kv_heads, config.head_dim, inner,
+            config.rms_norm_eps, config.rope_theta, layers[:3] if low_to_high else layers[3:], aims.is_shifted,
+        )  # fmt: skip
+        return EagleHead(shape, aims, linear.unpack(model.embedding), words, model.norm.float())
+
+    return Recipe(plan, new, {"aims": asdict(aims)})
+
+
+def medusa(plan: Plan, ahead: int = 4) -> Recipe:
+    """Medusa heads."""
+
+    def new(model: Model, words: Words) -> MedusaHeads:
+        config = model.config
+        shape = MedusaShape(config.hidden_size, ahead, config.rms_norm_eps, tapped(config.num_layers)[3:])
+        return MedusaHeads(shape, words, model.norm.float())
+
+    return Recipe(plan, new, {"ahead": ahead})
+
+
+def draft_lm(plan: Plan, layers: int = 4, heads: int = 5, inner: int = 864) -> Recipe:
+    """A tiny language model."""
+
+    def new(model: Model, words: Words) -> TinyLm:
+        config = model.config
+        sizes = (heads * config.head_dim, config.hidden_size, layers, heads, heads, config.head_dim, inner)
+        shape = LmShape(*sizes, config.rms_norm_eps, config.rope_theta)
+        return TinyLm(shape, linear.unpack(model.embedding), words, model.norm.float())
+
+    return Recipe(plan, new, {})
 
 
 RECIPES = {
-    "eagle": Recipe(Aims(), Plan(passes=6.0)),
-    "eagle_unshifted": Recipe(Aims(is_shifted=False), Plan(passes=6.0)),
-    "eagle3": Recipe(Aims(steps=3, feature_weight=0.0, law_weight=1.0), Plan(passes=4.0), low_to_high=True, inner=1280),
+    "eagle": eagle(Plan(passes=4.0), Aims()),
+    "eagle_unshifted": eagle(Plan(passes=2.0), Aims(is_shifted=False)),
+    "eagle3": eagle(Plan(passes=3.0), Aims(steps=2, feature_weight=0.0, law_weight=1.0), True, 1280),
+    "medusa": medusa(Plan(passes=2.0)),
+    "draft_lm": draft_lm(Plan(passes=5.0)),
 }
 
 
 def main(kind: str, arguments: list[str]) -> int:
-    """Train one kind of head; an interrupted training goes on where it was."""
+    """Train one kind of drafter; an interrupted training goes on where it was."""
     parser = argparse.ArgumentParser(prog=f"python -m engine.train {kind}", description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--answers", type=Path, default=ANSWERS)
-    parser.add_argument("--passes", type=float, default=RECIPES[kind].plan.passes, help="over all answers")
+    parser.add_argument("--passes", type=passes, default=RECIPES[kind].plan.passes, help="over all answers")
     parser.add_argument("--out", type=Path, default=SHIPPED)
     options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
     recipe = RECIPES[kind]
     plan = Plan(**{**asdict(recipe.plan), "passes": options.passes})
     answers = store.load(options.answers)
@@ -66,14 +110,17 @@ def main(kind: str, arguments: list[str]) -> int:
     learned = [lesson for index, lesson in enumerate(lessons) if not is_held_out(index)]
     kept = [lesson for index, lesson in enumerate(lessons) if is_held_out(index)]
     torch.manual_seed(plan.seed)
-    pupil = new_head(recipe, model, learned)
-    done = train(pupil, learned, plan, folder(answers) / f"{kind}.pt")
+    ids = draft_vocabulary(learned, model.config.vocab_size, NUM_DRAFT_IDS)
+    words = Words(model.config.vocab_size, ids, linear.unpack(model.head)[ids].float())
+    pupil = recipe.new(model, words)
+    about = hashlib.sha256(json.dumps([recipe.about, asdict(pupil.shape)]).encode()).hexdigest()[:8]
+    done = train(pupil, learned, plan, folder(answers) / f"{kind}-{about}.pt")
     by_temperature = _examined(pupil, kept, answers)
     save(kind, pupil, model.sha256, options.out)
     card = {
         "kind": kind, "target": options.model, "target_sha256": model.sha256,
         "answers": len(answers), "answer_tokens": answers.num_answer_tokens, "held_out_answers": len(kept),
-        "plan": asdict(plan), "aims": asdict(recipe.aims), **done,
+        "plan": asdict(plan), **recipe.about, **done,
         "held_out": by_temperature, "draft_vocabulary": NUM_DRAFT_IDS,
         "file_sha256": hashlib.sha256((options.out / f"{kind}.safetensors").read_bytes()).hexdigest(),
         "machine": _machine(), "date": time.strftime("%Y-%m-%d"),
@@ -83,17 +130,12 @@ def main(kind: str, arguments: list[str]) -> int:
     return 0
 
 
-def new_head(recipe: Recipe, model: Model, learned: Sequence[Lesson]) -> EagleHead:
-    """A head that knows nothing yet, beside its target."""
-    config = model.config
-    layers = tapped(config.num_layers)
-    shape = HeadShape(
-        config.hidden_size, config.num_heads, config.num_kv_heads, config.head_dim, recipe.inner,
-        config.rms_norm_eps, config.rope_theta, layers[:3] if recipe.low_to_high else layers[3:],
-    )  # fmt: skip
-    ids = draft_vocabulary(learned, config.vocab_size, NUM_DRAFT_IDS)
-    embedding, head = linear.unpack(model.embedding), linear.unpack(model.head)[ids]
-    return EagleHead(shape, recipe.aims, embedding, head, ids, model.norm.float())
+def passes(text: str) -> float:
+    """How often to go over all answers: above 0, at most 1000."""
+    value = float(text)
+    if not 0 < value <= 1000:
+        raise argparse.ArgumentTypeError(f"{text} passes: it must be above 0 and at most 1000")
+    return value
 
 
 def draft_vocabulary(learned: Sequence[Lesson], vocab: int, size: int) -> torch.Tensor:
@@ -105,18 +147,18 @@ def draft_vocabulary(learned: Sequence[Lesson], vocab: int, size: int) -> torch.
     return mass.topk(min(size, vocab)).indices.sort().values
 
 
-def save(kind: str, pupil: EagleHead, target: str, into: Path) -> None:
-    """Writes the head as `engine.head` reads it, in fp16."""
+def save(kind: str, pupil: Pupil, target: str, into: Path) -> None:
+    """Writes what was learned as `engine.head.read` reads it, in fp16."""
     into.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().half().contiguous() for name, value in pupil.named_parameters()}
-    tensors["draft_ids"] = pupil.draft_ids.int()
+    tensors["draft_ids"] = pupil.words.draft_ids.int()
     about = {"kind": kind, "target": target, "shape": asdict(pupil.shape)}
     building = into / f".{kind}.building"
     save_file(tensors, building, {"head": json.dumps(about)})
     building.replace(into / f"{kind}.safetensors")
 
 
-def _examined(pupil: EagleHead, kept: Sequence[Lesson], answers: Answers) -> dict[str, dict]:
+def _examined(pupil: Pupil, kept: Sequence[Lesson], answers: Answers) -> dict[str, dict]:
     """Acceptance by position and τ of greedy chains on held-out answers, the greedy and the sampled ones apart."""
     temperatures = [float(answers.temperature[index]) for index in range(len(answers)) if is_held_out(index)]
     found = {}

@@ -3,6 +3,8 @@
 Knows nothing of what is trained: a `Pupil` has a loss and can be examined.
 """
 
+import hashlib
+import json
 import math
 import random
 import sys
@@ -10,12 +12,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from engine.train.features import TOP, Lesson
+from engine.train.words import Words
 
 SECONDS_BETWEEN_SAVES = 120.0
 
@@ -54,7 +57,10 @@ class Class:
 
 
 class Pupil(Protocol):
-    """A drafter in training."""
+    """A drafter in training. `shape` has the sizes that its file says, `words` its vocabulary."""
+
+    shape: Any
+    words: Words
 
     def loss(self, batch: Class) -> Tensor:
         """What shall become small: a number."""
@@ -80,15 +86,15 @@ class Plan:
 
 def train(pupil: Pupil, lessons: Sequence[Lesson], plan: Plan, checkpoint: Path) -> dict[str, float]:
     """Trains until the plan is done, from the checkpoint if there is one; returns steps, tokens, seconds and loss."""
-    num_steps = max(1, int(plan.passes * len(lessons) / plan.size))
+    num_steps = math.ceil(plan.passes * len(lessons) / plan.size)
+    checkpoint = checkpoint.with_name(f"{checkpoint.stem}-{_digest(plan, num_steps)}{checkpoint.suffix}")
     optimizer = torch.optim.AdamW(pupil.parameters(), lr=plan.rate, betas=(0.9, 0.95), weight_decay=0.01)
     done = {"step": 0, "tokens": 0, "seconds": 0.0, "loss": math.nan}
     if checkpoint.exists():
         saved = torch.load(checkpoint, weights_only=True)
-        if saved["plan"] == asdict(plan):
-            pupil.load_state_dict(saved["pupil"])
-            optimizer.load_state_dict(saved["optimizer"])
-            done = saved["done"]
+        pupil.load_state_dict(saved["pupil"])
+        optimizer.load_state_dict(saved["optimizer"])
+        done = saved["done"]
     start, last_save = time.perf_counter() - done["seconds"], time.perf_counter()
     for step, chosen in enumerate(_batches(lessons, plan, num_steps)):
         if step < done["step"]:
@@ -110,7 +116,7 @@ def train(pupil: Pupil, lessons: Sequence[Lesson], plan: Plan, checkpoint: Path)
             line = f"\r{(step + 1) / num_steps:4.0%}  loss {mean:.3f}  {tokens} tokens  {rate:.0f} tokens/s "
             print(line, end="", file=sys.stderr, flush=True)
         if time.perf_counter() - last_save > SECONDS_BETWEEN_SAVES or is_last:
-            _save(checkpoint, {"plan": asdict(plan), "done": done}, pupil, optimizer)
+            _save(checkpoint, {"done": done}, pupil, optimizer)
             last_save = time.perf_counter()
     print(file=sys.stderr)
     return done
@@ -164,6 +170,11 @@ def _batches(lessons: Sequence[Lesson], plan: Plan, num_steps: int) -> Iterator[
                 return
             made += 1
             yield [lessons[index] for index in chosen]
+
+
+def _digest(plan: Plan, num_steps: int) -> str:
+    """Names a checkpoint, so that another plan, or more data, begins anew and destroys nothing."""
+    return hashlib.sha256(json.dumps([asdict(plan), num_steps]).encode()).hexdigest()[:8]
 
 
 def _save(path: Path, state: dict, pupil: Pupil, optimizer: torch.optim.Optimizer) -> None:

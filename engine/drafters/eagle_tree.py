@@ -1,0 +1,59 @@
+"""EAGLE-2: the same head, but a tree that grows where the head is confident (Li et al., EMNLP 2024).
+
+Knows nothing of the head's inside. A node's value is the product of the confidences on its path, an estimate of the
+chance that it is accepted. Expand: in each step the most valuable nodes of the last level get children. Rerank: of all
+nodes the most valuable are verified, as many as the measured time of a pass makes worth while. Nodes are chosen, not
+drawn, so a tree is a set of point masses and any acceptance rule for those is exact.
+"""
+
+from collections.abc import Sequence as Ids
+
+import torch
+from torch import Tensor
+
+from engine.drafters.drafter import NOTHING, Proposal
+from engine.drafters.eagle import EagleDrafter
+from engine.drafters.grown import BRANCHES, Grown
+from engine.drafters.worth import STEP, is_worth_a_step
+from engine.sequence import Sequence
+
+DEEPEST = 6
+
+
+class EagleTreeDrafter(EagleDrafter):
+    """Dynamic trees from one head. Nodes write their keys and values to scratch slots that nobody else has."""
+
+    def propose(self, sequence: Sequence, num_tokens: int, table: Ids[int]) -> Proposal:
+        """A tree at most min(num_tokens, DEEPEST) deep; nothing where none is worth the wider pass."""
+        if num_tokens < 1:
+            return NOTHING
+        x = self._catch_up(list(sequence.token_ids), table)
+        grown, spent = self._grow(x, len(sequence), min(num_tokens, DEEPEST), table)
+        return grown.proposal(spent)
+
+    def _grow(self, x: Tensor, length: int, depth: int, table: Ids[int]) -> tuple[Grown, float]:
+        """Level by level while another is worth a step; returns the nodes, and the time spent in plain steps.
+
+        x (1, hidden) is the guess at the last known token, `length` how many tokens are known.
+        """
+        head, spent, grown = self._head, STEP, Grown()
+        table_row, scratch = torch.tensor([table], dtype=torch.int32), torch.tensor(head.scratch, dtype=torch.int32)
+        above, nodes = torch.ones(1), [-1]  # values and numbers of the nodes whose guesses are in x
+        paths = torch.empty(1, 0, dtype=torch.int32)  # of each, the slots of its ancestors and its own
+        for level in range(depth):
+            confidence, index = torch.softmax(head.logits(x), -1).topk(min(BRANCHES, len(head.draft_ids)))
+            values = (above[:, None] * confidence).flatten()
+            first = grown.add(head.draft_ids[index.flatten()].tolist(), nodes, values.tolist())
+            best = values.topk(min(BRANCHES, len(values))).indices.sort().values
+            is_last = level + 1 == depth
+            if is_last or not is_worth_a_step(grown.best(), float(values[best].sum()), spent):
+                break
+            above, parent = values[best], best // confidence.shape[1]
+            nodes = [first + node for node in best.tolist()]
+            slots = scratch[len(grown.expanded) : len(grown.expanded) + len(nodes)]
+            grown.expanded += nodes
+            paths = torch.cat((paths[parent], slots[:, None]), 1)
+            rows = head.tree_rows(length + level, table_row, length, slots, paths)
+            x = head.guess(x[parent], [grown.token_ids[node] for node in nodes], rows)
+            spent += STEP
+        return grown, spent
