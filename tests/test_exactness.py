@@ -97,11 +97,11 @@ def count_pairs(workers: ProcessPoolExecutor, drafter: str, settings: dict) -> n
     return counts.ravel()
 
 
-DRAWING = ("layer_skip", "early_exit:3", "small", *SPARSE)  # the others draw from no softmax
+DRAWING = ("layer_skip", "early_exit:3", "small", "lm", *SPARSE)  # the others draw from no softmax
 CASES = [
     (drafter, sampler)
     for drafter, sampler in itertools.product(DRAFTERS, SAMPLERS)
-    if "draft" not in sampler or drafter in DRAWING
+    if ("draft" not in sampler or drafter in DRAWING) and (drafter not in SPARSE or sampler in ("plain", "hot draft"))
 ]
 
 
