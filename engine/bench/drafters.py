@@ -28,8 +28,8 @@ from engine.report import cpu_name
 
 LENGTHS = {  # to choose from; of a tree it is the depth, its size is its own affair
     "ngram": (3, 5, 8), "suffix": (3, 5, 7), "ngram_table": (3, 5, 7), "layer_skip": (2, 4), "draft_lm": (1, 2, 3),
-    "medusa": (2, 4), "eagle": (1, 2, 3, 4), "eagle2": (2, 4, 6), "eagle3": (2, 4, 6), "lookahead": (3,), "jacobi": (2, 4),
-    "magicdec": (4,), "triforce": (8,),
+    "medusa": (2, 4), "eagle": (1, 2, 3, 4), "eagle2": (2, 4, 6), "eagle3": (2, 4, 6), "eagle_unshifted": (1, 2),
+    "lookahead": (3,), "jacobi": (2, 4), "magicdec": (4,), "triforce": (8,),
 }  # fmt: skip
 VANILLA = ("none", 0)
 POSITIONS = 8
