@@ -8,6 +8,7 @@ import argparse
 import inspect
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from unittest import mock
 
 ENVIRONMENT = "INFERENCE_"  # --num-blocks has the twin INFERENCE_NUM_BLOCKS
 MAX_UPLOAD = "16mb"
+QUEUE_SLEEP = 0.03  # seconds between two looks at a chapter's queue; Gradio looks every millisecond, visitors or none
 NO_MODEL = "none"
 
 
@@ -53,7 +55,13 @@ def engine_settings(chosen: argparse.Namespace) -> dict[str, object]:
     return {name: getattr(chosen, name) for name in names} | {"model": model} | drafting
 
 
+def leave(*_: object) -> None:
+    """Ctrl-C before the server runs: end without a word."""
+    sys.exit(130)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, leave)
     options()  # a question or a mistake is answered at once
     print("Starting, which takes about ten seconds.", flush=True)  # before the imports, which take most of them
 
@@ -100,6 +108,7 @@ def build(model: str = "") -> ASGIApp:
             chapter.max_threads = 150  # before queue(): streams and slow events share these
             chapter.state_session_capacity = 300
             chapter.queue(default_concurrency_limit=16, max_size=300, api_open=False)
+            chapter._queue.sleep_when_free = chapter._queue.progress_update_sleep_when_free = QUEUE_SLEEP
         gr.mount_gradio_app(
             app, chapter, path=page.path.rstrip("/") or "/", theme=theme(), footer_links=[], max_file_size=MAX_UPLOAD,
             show_error=False, run_history=False, enable_monitoring=False, pwa=False, ssr_mode=False, mcp_server=False,
@@ -167,15 +176,27 @@ def redirect_to(path: str) -> Callable[[Request], Response]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket on that address; ends the program with a sentence where it cannot be had."""
+    """A socket that listens on that address; ends the program with a sentence where it cannot be had.
+
+    It listens at once: of two sockets that are only bound, the second learns too late that the port is taken. The
+    server calls listen() again, which every system allows.
+    """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if os.name == "posix":  # elsewhere the option lets two programs listen on one port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen()
     except (OSError, OverflowError) as problem:
         sys.exit(f"Cannot listen on {host} port {port}: {problem}. Choose another with --host and --port.")
     return listener
+
+
+def address(host: str, port: int) -> str:
+    """Where a browser on this machine finds what listens there."""
+    local = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{local}]:{port}" if ":" in local else f"http://{local}:{port}"
 
 
 class Server(uvicorn.Server):
@@ -201,9 +222,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, proxy_headers=True)
     server = Server(config)
     app.state.is_closing = lambda: server.should_exit
-    host = "127.0.0.1" if chosen.host == "0.0.0.0" else chosen.host
-    print(f"Open http://{host}:{listener.getsockname()[1]} (Ctrl-C stops)", flush=True)
+    print(f"Open {address(chosen.host, listener.getsockname()[1])} (Ctrl-C stops)", flush=True)
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         server.run(sockets=[listener])
     except KeyboardInterrupt:
         pass  # uvicorn raises the signal again after a clean stop

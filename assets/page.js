@@ -1,6 +1,7 @@
 // What every page has: the theme switch, the engine's state in the header, links, downloads, the lesson in the address,
 // and the footer. Knows nothing of lessons.
 
+import { linkTo, turnTo, writeNow } from "./address.js";
 import { fill } from "./dom.js";
 import { playerFor } from "./player.js";
 import { answerButtons } from "./answers.js";
@@ -28,6 +29,7 @@ function themeSwitch(button) {
 
 function languageLinks(links) {
   const follow = () => {
+    writeNow();
     for (const link of links) link.search = location.search;
   };
   follow();
@@ -65,8 +67,7 @@ function followTabs() {
   document.addEventListener("click", (event) => {
     const tab = event.target.closest?.("[role=tab]");
     const lesson = page.lessons.find((name) => tab?.id === `tab-${name}-button` || tab?.getAttribute("aria-controls") === `tab-${name}`);
-    if (!lesson || new URLSearchParams(location.search).get("lesson") === lesson) return;
-    history.replaceState(null, "", `?lesson=${lesson}`);
+    if (lesson && new URLSearchParams(location.search).get("lesson") !== lesson) turnTo(lesson);
   });
 }
 
@@ -89,16 +90,7 @@ function nameMoreTabs() {
 
 /** Copy a link to settings: only what differs from its first value rides in it. */
 page.copyLink = async (spec, values) => {
-  const link = new URL(location.pathname, location.origin);
-  link.searchParams.set("lesson", spec.lesson);
-  let isWhole = true;
-  values.forEach((value, index) => {
-    if (value === null || value === undefined || value === spec.defaults[index]) return;
-    const text = String(value);
-    if (text.length > spec.longest) isWhole = false;
-    else link.searchParams.set(spec.names[index], text);
-  });
-  history.replaceState(null, "", link);
+  const { link, isWhole } = linkTo(spec, values);
   try {
     await navigator.clipboard.writeText(link.href);
     toast(isWhole ? spec.copied : spec.long);

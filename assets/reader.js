@@ -6,7 +6,8 @@ let fallbackCopy = {};
 
 function all() {
   try {
-    return JSON.parse(localStorage.getItem(KEY) ?? "{}") ?? {};
+    const state = JSON.parse(localStorage.getItem(KEY) ?? "{}");
+    return isRecord(state) ? state : {};
   } catch {
     return fallbackCopy;
   }
@@ -21,9 +22,12 @@ function keep(state) {
   }
 }
 
+/** What is kept under the key; the fallback where that is nothing, or of another kind than the fallback. */
 export function read(key, fallback = null) {
   const state = all();
-  return Object.hasOwn(state, key) ? state[key] : fallback;
+  const value = Object.hasOwn(state, key) ? state[key] : null;
+  const isOfKind = fallback === null || (typeof value === typeof fallback && isRecord(value) === isRecord(fallback));
+  return value !== null && isOfKind ? value : fallback;
 }
 
 export function write(key, value) {
@@ -38,7 +42,8 @@ export function exportJson() {
 /** Replace the state by an exported one; throws, and changes nothing, if the text is none. */
 export function importJson(text) {
   const state = JSON.parse(text)?.[KEY];
-  if (!isRecord(state) || !isRecord(state.predictions ?? {})) throw new TypeError("not an exported state");
+  const isState = isRecord(state) && (!Object.hasOwn(state, "predictions") || isRecord(state.predictions));
+  if (!isState) throw new TypeError("not an exported state");
   keep(state);
 }
 

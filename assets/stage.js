@@ -1,6 +1,7 @@
 // Joins Gradio's HTML component to a stage module: loads it, mounts it, hands values over in both directions.
 // Knows nothing of what a stage draws.
 
+import { isLinked, keepRun, runAskedFor } from "./address.js";
 import { playerFor } from "./player.js";
 
 const stages = new Map();
@@ -15,16 +16,24 @@ export async function start(element, props, trigger, watch) {
     words: props.words, options: props.options, value: props.value, language, lesson: props.lesson,
     player, trigger, setValue(value) { props.value = value; },
   }) ?? {};
-  const show = () => {
+  const isOwn = props.channel === props.lesson;
+  const show = (isAwaited = false) => {
     if (!player) return handle.update?.(props.options, props.value);
     const { run, unless, options } = parse(props.value);
-    if (run && !isLinked(props.lesson, unless)) player.load(run);
+    if (run && !isAwaited && !isLinked(props.lesson, unless)) player.load(run);
     if (run === "") player.unload();
     return options && handle.update?.({ ...props.options, ...options });
   };
-  show();
+  const hear = () => {
+    const { run } = parse(props.value);
+    if (isOwn && typeof run === "string") keepRun(props.lesson, run === parse(props.opening).run ? "" : run);
+    show();
+  };
+  const isAnswered = JSON.stringify(props.value) !== JSON.stringify(props.opening);
+  if (isAnswered) hear();
+  else show(isOwn && Boolean(runAskedFor(props.lesson))); // the transport bar asks whether it is still there
   if (player) leaveWithHost(player, host, handle);
-  watch("value", show);
+  watch("value", hear);
   watch("options", () => handle.update?.(props.options, props.value));
 }
 
@@ -47,12 +56,6 @@ function style(name) {
 /** A run id, or { run, options, unless }: "" is no run at all; `unless` see isLinked. */
 function parse(value) {
   return value && typeof value === "object" ? value : { run: value || null };
-}
-
-/** Whether the address sets one of these settings of the lesson: the server then says which run belongs to them. */
-function isLinked(lesson, names = []) {
-  const query = new URLSearchParams(location.search);
-  return query.get("lesson") === lesson && names.some((name) => query.has(name));
 }
 
 /** Gradio says nothing when it takes a component off the page: the stage is destroyed at the player's next change. */

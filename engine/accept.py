@@ -54,16 +54,18 @@ def accept_tree(tree: DraftTree, target_probs: Laws, uniforms: Floats, generator
 
     target_probs: rows 0…N of (vocab,); only rows on the path are read, so a lazy sequence will do. uniforms: (N,).
     generator: as in `accept_chain`, which this is when every node has one child.
-    Source: SpecInfer (Miao et al., ASPLOS 2024, Algorithm 2) for "iid"; recursive rejection without replacement (Jeon
-    et al., 2024) for "distinct"; EAGLE-2 (Li et al., EMNLP 2024) for "given".
+    Source: SpecInfer (Miao et al., ASPLOS 2024, Algorithm 2) for "iid" and, with several drafters, "each"; recursive
+    rejection without replacement (Jeon et al., 2024) for "distinct"; EAGLE-2 (Li et al., EMNLP 2024) for "given".
     """
     coins, children = as_list(uniforms), children_by_row(tree.parents, len(tree.tokens))
     trials: list[Trial] = []
     row, depth = 0, 0
     while children[row]:
         left = _law(target_probs[row])
-        draft = None if tree.draft_probs is None else _law(tree.draft_probs[row])
+        draft = None if tree.draft_probs is None or tree.children == "each" else _law(tree.draft_probs[row])
         for child in children[row]:
+            if tree.children == "each":
+                draft = _law(tree.draft_probs[child])
             token = tree.tokens[child]
             p, q = float(left[token]), 1.0 if draft is None else float(draft[token])
             trials.append(Trial(child, token, p, q, coins[child], is_accepted=_is_kept(p, q, coins[child])))

@@ -16,7 +16,7 @@ from engine.draft_lm import DraftLm, LmShape
 from engine.drafters import Drafter
 from engine.drafters.ngram_table import NgramTable, read_table
 from engine.errors import EngineError
-from engine.head import SHIPPED, Head, read
+from engine.head import SCRATCH, SHIPPED, Head, read
 from engine.medusa import Medusa, MedusaShape
 from engine.model import Model
 from engine.model_config import ModelConfig
@@ -138,7 +138,7 @@ class Admission:
     def _load_lm(self) -> tuple[DraftLm, KVCache]:
         if self._lm is None:
             model = DraftLm(read(_shipped("draft_lm"), LmShape), self._model)
-            self._lm = model, new_cache(model, self._config)
+            self._lm = model, new_cache(model, self._config, num_scratch=SCRATCH)
         return self._lm
 
     def _load_table(self) -> NgramTable:
@@ -147,10 +147,10 @@ class Admission:
         return self._table
 
 
-def new_cache(model: Model, config: EngineConfig) -> KVCache:
-    """An empty cache for `model` with the pool's block numbers."""
-    dtype = config.resolved_cache_dtype
-    return KVCache(model.config, config.num_blocks, config.block_size, dtype, config.device)
+def new_cache(model: Model, config: EngineConfig, num_scratch: int = 0) -> KVCache:
+    """An empty cache for `model` with the pool's block numbers, and blocks with so many slots beyond them."""
+    num_blocks = config.num_blocks + blocks_needed(num_scratch, config.block_size)
+    return KVCache(model.config, num_blocks, config.block_size, config.resolved_cache_dtype, config.device)
 
 
 def prompt_ids(request: Request, tokenizer: Tokenizer, model: ModelConfig) -> list[int]:

@@ -227,7 +227,9 @@ def _path_rows(item: Round) -> list[int]:
 
 
 def _draft_law(proposal: Proposal, row: int) -> torch.Tensor | None:
-    """The draft's law at a row of the pass; none for point masses and after the last draft."""
+    """The law that the (first) draft after this row was drawn from, None where it was chosen, or there is none."""
+    if proposal.laws is not None and proposal.children == "each":
+        row = next((node for node, parent in enumerate(proposal.parents) if parent + 1 == row), len(proposal.laws))
     return proposal.laws[row] if proposal.laws is not None and row < len(proposal.laws) else None
 
 
@@ -235,7 +237,9 @@ def _draft_entries(proposal: Proposal) -> tuple[float, ...]:
     """q of each drafted token, 1 where the draft was certain."""
     if proposal.laws is None:
         return (1.0,) * len(proposal.token_ids)
-    return tuple(float(proposal.laws[_row(proposal, node), token]) for node, token in enumerate(proposal.token_ids))
+    is_own = proposal.children == "each"
+    rows = [node if is_own else _row(proposal, node) for node in range(len(proposal.token_ids))]
+    return tuple(float(proposal.laws[row, token]) for row, token in zip(rows, proposal.token_ids, strict=True))
 
 
 def _entries(law: torch.Tensor | None, tokens: list[int]) -> tuple[float, ...]:

@@ -50,7 +50,8 @@ class DraftTree:
 
     children: how siblings came about, which decides what makes up for a refused one. "given": chosen, not drawn (the k
     most probable, a lookup). "iid": drawn independently; "distinct": drawn without replacement; for these two
-    `draft_probs[row]` is the law (vocab,) that the first child of that row was drawn from.
+    `draft_probs[row]` is the law (vocab,) that the first child of that row was drawn from. "each": drawn independently,
+    but not all by the same drafter; `draft_probs[i]` is the law of draft i itself.
     Raises EngineError("bad_tree").
     """
 
@@ -63,9 +64,11 @@ class DraftTree:
         object.__setattr__(self, "tokens", tuple(as_list(self.tokens)))
         object.__setattr__(self, "parents", tuple(as_list(self.parents)))
         children_by_row(self.parents, len(self.tokens))
-        is_drawn = self.children in ("iid", "distinct")
+        is_drawn = self.children in ("iid", "distinct", "each")
         if not is_drawn and self.children != "given" or is_drawn == (self.draft_probs is None):
-            sentence = f"children is {self.children!r}; it must be given (no draft_probs), iid or distinct (with them)"
+            sentence = (
+                f"children is {self.children!r}; it must be given (no draft_probs), iid, distinct or each (with them)"
+            )
             raise EngineError("bad_tree", sentence, children=self.children)
 
 

@@ -49,7 +49,7 @@ def build(t: Words) -> None:
         with gr.Column(scale=7, min_width=600):
             frame.beat(t, "run", t("run.title"))
             controls = control.place(t, first)
-    acceptance_model.panel(t, controls.inputs[:5])
+    asked = acceptance_model.panel(t, controls.inputs[:5])
     frame.prose(t("run.cards"))
     right = _cards(t, first, RIGHT_RULES)
     with gr.Accordion(t("heat.title"), open=False):
@@ -62,7 +62,8 @@ def build(t: Words) -> None:
     power, wrong = _break(t, first)
     frame.beat(t, "interview", t("interview.title"))
     frame.interview(t)
-    frame.permalink(t, {"p": controls.p, "q": controls.q, "t": controls.temperature, "top_p": controls.top_p})
+    laws = {"p": controls.p, "q": controls.q, "t": controls.temperature, "top_p": controls.top_p}
+    frame.permalink(t, laws | asked)
     control.wire(t, controls)
     _wire_shown(t, controls, guess, (right, curve, table))
     _wire_wrong(t, controls, power, wrong)

@@ -38,8 +38,11 @@ def position_of(run_id: str, place: object) -> Inspected | None:
     return next((event for event in inspected if (event.round, event.position) == wanted), None)
 
 
-def panel(t: Words, fields: Sequence[gr.components.Component]) -> None:
-    """A run, and its tokens to choose from; fields: p, q, temperature, top-p and the names, which a choice sets."""
+def panel(t: Words, fields: Sequence[gr.components.Component]) -> dict[str, gr.components.Component]:
+    """A run, and its tokens to choose from; returns what the reader sets, under the names that it has in a link.
+
+    fields: p, q, temperature, top-p and the names, which a choice sets.
+    """
     frame.prose(t("model.intro"))
     with gr.Row(elem_classes="controls"):
         prompt = gr.Textbox(PROMPT, label=t("model.prompt"), max_lines=2, scale=3)
@@ -55,11 +58,11 @@ def panel(t: Words, fields: Sequence[gr.components.Component]) -> None:
     def run(prompt: str | None, heat: float | None) -> list[object]:
         return started(t, prompt, heat)
 
-    def take(run_id: str, event: gr.EventData) -> list[object]:
-        return taken_from(t, run_id, event)
+    def take(shown: object, event: gr.EventData) -> list[object]:
+        return taken_from(t, frame.run_of(shown), event)
 
-    def finish(run_id: object) -> str:
-        sentence = asking.failure(t, str(run_id or ""))
+    def finish(shown: object) -> str:
+        sentence = asking.failure(t, frame.run_of(shown))
         if sentence:
             asking.warn(t, sentence)
         return alert(sentence)
@@ -68,6 +71,7 @@ def panel(t: Words, fields: Sequence[gr.components.Component]) -> None:
     bar.done(finish, inputs=[bar], outputs=[taken], **QUIET)
     picked = picker.pick(take, inputs=[bar], outputs=[*fields, taken], **QUIET)
     picked.then(None, js=TO_PICTURE % PICTURE)
+    return {"prompt": prompt, "heat": heat}
 
 
 def started(t: Words, prompt: object, heat: float | None) -> list[object]:

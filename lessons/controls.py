@@ -18,6 +18,7 @@ from lessons.words import Words, fill, placeholders, safe
 
 LARGEST_LINKED = 2**53  # beyond, JavaScript's numbers are not exact
 MAX_LINKED_CHARS = 1000  # a longer prompt rides in the downloaded run instead
+RUN = "run"  # the name of a run in an address
 
 
 # ---- errors -------------------------------------------------------------------------------------------------------
@@ -68,6 +69,21 @@ class Slider(gr.Slider, metaclass=Quiet):
         return "slider"
 
 
+# ---- choices ------------------------------------------------------------------------------------------------------
+
+
+class Dropdown(gr.Dropdown, metaclass=Quiet):
+    """Gradio's dropdown where the choices come and go; a choice that is gone reaches the handler, which says so."""
+
+    def preprocess(self, payload: object) -> str | None:
+        """The text that the page sent, whether or not it can still be chosen; None for anything else."""
+        return payload if isinstance(payload, str) else None
+
+    def get_block_name(self) -> str:
+        """The browser shows it with Gradio's own dropdown."""
+        return "dropdown"
+
+
 # ---- predictions --------------------------------------------------------------------------------------------------
 
 
@@ -108,19 +124,49 @@ def _id(t: Words, key: str) -> str:
 def transport(t: Words, run: str = "", channel: str = "", *, autoplay: bool = False) -> Widget:
     """The bar that moves through a run: play, pause, step, seek, speed, stop. Its value is the run's id.
 
-    Event done: a run that was started after the page opened has ended. Stopping is wired here already.
+    Event done: a run that was started after the page opened has ended, or one that the address asked for again.
+    Stopping is wired here already, and so is what the address asks for.
     """
     words = t.frame_group("transport.")
     options = {"autoplay": autoplay}
     bar = Widget("transport", t, words, value=run or None, channel=channel or t.lesson, options=options)
     bar.act(_stop, outputs=None, show_progress="hidden", queue=False, api_visibility="private")
+    if channel in ("", t.lesson):
+        _resume(t, bar)
     return bar
+
+
+def _resume(t: Words, bar: Widget) -> None:
+    """After a reload or in the other language the run of before is on the page while it is kept, else the first one.
+
+    The bar asks for it once it is on the page: Gradio breaks a widget that a load event reaches in a tab still closed.
+    """
+    first = bar.value.get("run") if isinstance(bar.value, dict) else bar.value
+
+    def resumed(event: gr.EventData) -> object:
+        run_id = heard(event, "run")
+        if isinstance(run_id, str) and live.find(run_id):
+            return run_id
+        return gr.skip() if heard(event, "isLinked") else {"run": first or ""}
+
+    bar.pick(resumed, outputs=[bar], show_progress="hidden", queue=False, api_visibility="private")
+
+
+def linked_run(t: Words, query: Mapping[str, str]) -> str:
+    """The run that an address names; "" where it names none, or one that is not kept."""
+    run_id = query.get(RUN, "") if query.get("lesson") == t.lesson else ""
+    return run_id if live.find(run_id) else ""
 
 
 def _stop(event: gr.EventData) -> None:
     run_id = heard(event, "run")
     if isinstance(run_id, str):
         live.stop(run_id)
+
+
+def run_of(value: object) -> str:
+    """The id in a transport bar's value, "" where there is none."""
+    return str((value.get("run") if isinstance(value, dict) else value) or "")
 
 
 def downloads(t: Words, bar: Widget) -> None:
@@ -146,7 +192,8 @@ def downloads(t: Words, bar: Widget) -> None:
 def permalink(t: Words, components: Mapping[str, Component]) -> None:
     """A button that copies a link to these settings; opening the link sets them again.
 
-    Only settings that differ from their first value ride in the link, texts up to 1,000 characters.
+    Only settings that differ from their first value ride in the link, texts up to 1,000 characters. The page's own
+    address follows the settings, so that a reload and the other language have them too, there texts of any length.
     """
     names = list(components)
     spec = {"lesson": t.lesson, "names": names, "defaults": [c.value for c in components.values()],
@@ -156,6 +203,7 @@ def permalink(t: Words, components: Mapping[str, Component]) -> None:
         button = gr.Button(t.frame("permalink.copy"), size="sm")
     script = f"(...values) => {{ window.inferencePage.copyLink({json.dumps(spec)}, values); return []; }}"
     button.click(None, inputs=list(components.values()), js=script)
+    _follow(spec, components)
 
     def restore(request: gr.Request) -> list[object]:
         query = dict(request.query_params)
@@ -165,6 +213,23 @@ def permalink(t: Words, components: Mapping[str, Component]) -> None:
     Context.root_block.load(
         restore, outputs=list(components.values()), show_progress="hidden", queue=False, api_visibility="private"
     )
+
+
+_ADDRESS = "(await import(new URL(window.inferencePage.site + 'address.js', document.baseURI).href))"
+
+
+def _follow(spec: Mapping[str, object], components: Mapping[str, Component]) -> None:
+    """The address follows the settings; texts too long for it come back from where the tab keeps them."""
+    every, said = list(components.values()), json.dumps(spec)
+    keep = f"async (...values) => {{ {_ADDRESS}.keepSettings({said}, values); return []; }}"
+    gr.on([c.change for c in every], None, inputs=every, js=keep, show_progress="hidden", api_visibility="private")
+    texts = {name: component for name, component in components.items() if isinstance(component, gr.Textbox)}
+    if texts:
+        fetch = f"async (...values) => {_ADDRESS}.keptTexts({said}, {json.dumps(list(texts))}, values)"
+        boxes = list(texts.values())
+        Context.root_block.load(
+            None, inputs=boxes, outputs=boxes, js=fetch, show_progress="hidden", api_visibility="private"
+        )
 
 
 def linked_value(component: Component, text: str | None) -> object:

@@ -14,6 +14,7 @@ from types import ModuleType
 import gradio as gr
 
 from lessons.controls import (
+    Dropdown,
     Predict,
     Slider,
     downloads,
@@ -22,15 +23,17 @@ from lessons.controls import (
     permalink,
     predict,
     predict_number,
+    run_of,
     sentence,
     transport,
 )  # fmt: skip
 from lessons.words import Words, safe
 
 __all__ = [
-    "BADGES", "BEATS", "FATES", "Line", "Predict", "Row", "Slider", "badge", "beat", "callout", "derivation",
-    "downloads", "error", "heard", "interview", "legend", "number", "opening", "permalink", "predict",
-    "predict_number", "prose", "question", "reconcile", "safe", "sentence", "source", "table", "title", "transport",
+    "BADGES", "BEATS", "FATES", "Dropdown", "Line", "Predict", "Row", "Slider", "badge", "beat", "callout",
+    "derivation", "downloads", "error", "heard", "interview", "legend", "number", "opening", "permalink", "predict",
+    "predict_number", "prose", "question", "reconcile", "run_of", "safe", "sentence", "source", "table", "title",
+    "transport",
 ]  # fmt: skip
 
 BEATS = ("question", "predict", "run", "derive", "reconcile", "break", "interview")

@@ -6,13 +6,13 @@ Knows nothing of what a lesson shows. `python -m lessons.live record NAME` recor
 import dataclasses
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gradio.context import LocalContext
 
-from engine import Engine, EngineConfig, EngineError, Event, Request, save_trace
-from lessons import opened, turns, worker
+from engine import Engine, EngineConfig, EngineError, Event, Request, drafters, save_trace
+from lessons import CHAPTERS, opened, turns, worker
 from lessons.runs import RECORDED, TRACE_FOLDER, Run, Shelf
 from lessons.worker import NotReady, Progress, Status, Worker
 
@@ -21,6 +21,7 @@ __all__ = ["MAX_NEW_TOKENS", "NotReady", "Status", "configure", "events", "find"
 
 MAX_NEW_TOKENS = 512
 MAX_REQUESTS = 16
+NO_DRAFTER = "none"
 CHARACTERS_PER_TOKEN = 16  # a text with more of them than the limit of tokens allows is refused unread
 
 _worker = Worker(None)
@@ -31,8 +32,16 @@ _shelf = Shelf()
 
 
 def configure(settings: Mapping[str, object]) -> EngineConfig:
-    """The engine's settings, watching what pages show. Raises EngineError("bad_config") naming what is wrong."""
-    return EngineConfig(**settings, watch=frozenset({"distributions"}))
+    """The engine's settings, watching what pages show.
+
+    Raises EngineError("bad_config" or "unknown_drafter") naming what is wrong.
+    """
+    config = EngineConfig(**settings, watch=frozenset({"distributions"}))
+    known = (NO_DRAFTER, *drafters.NAMES)
+    if config.drafter and config.drafter.partition(":")[0] not in known:
+        sentence = f"there is no drafter {config.drafter!r}; there are {', '.join(known)}"
+        raise EngineError("unknown_drafter", sentence, name=config.drafter)
+    return config
 
 
 def start(settings: Mapping[str, object]) -> None:
@@ -127,16 +136,42 @@ def open_file(path: str | Path) -> str:
 
 
 def record(name: str, settings: Mapping[str, object]) -> Path:
-    """Run a lesson's demo ("NAME" or "NAME.part" for demo_part) and save it where `replay` finds it."""
-    lesson, _, part = name.partition(".")
-    module = importlib.import_module(f"lessons.{lesson}")
-    demo = getattr(module, f"demo_{part}" if part else "demo")
+    """Run a lesson's demo ("NAME" or "NAME.part" for demo_part) and save it where `replay` finds it.
+
+    Raises EngineError("bad_parameter") where there is none of that name.
+    """
+    demos = _demos()
+    if name not in demos:
+        sentence = f"there is no demo {name!r}; there are {', '.join(demos)}"
+        raise EngineError("bad_parameter", sentence, name="demo", value=name)
     path = TRACE_FOLDER / f"{name}.jsonl.gz"
-    save_trace(demo(Engine(configure(settings))), path)
+    save_trace(demos[name](Engine(configure(settings))), path)
     return path
 
 
+def _demos() -> dict[str, Callable[[Engine], Iterator[Event]]]:
+    """What can be recorded, by name."""
+    found = {}
+    for lesson in (lesson for _, lessons in CHAPTERS for lesson in lessons):
+        module = importlib.import_module(f"lessons.{lesson}")
+        for function in (name for name in vars(module) if name == "demo" or name.startswith("demo_")):
+            part = function.removeprefix("demo").replace("_", ".", 1)
+            found[f"{lesson}{part}"] = getattr(module, function)
+    return found
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`python -m lessons.live record NAME [MODEL]`; returns 2, with a sentence, for what cannot be."""
+    if len(arguments) not in (2, 3) or arguments[0] != "record":
+        print("usage: python -m lessons.live record NAME [MODEL]", file=sys.stderr)
+        return 2
+    try:
+        print(record(arguments[1], {"model": arguments[2]} if len(arguments) > 2 else {}))
+    except EngineError as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    return 0
+
+
 if __name__ == "__main__":
-    if len(sys.argv) < 3 or sys.argv[1] != "record":
-        sys.exit("usage: python -m lessons.live record NAME [MODEL]")
-    print(record(sys.argv[2], {"model": sys.argv[3]} if len(sys.argv) > 3 else {}))
+    sys.exit(main(sys.argv[1:]))

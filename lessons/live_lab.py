@@ -12,6 +12,7 @@ from gradio.context import Context
 
 from engine import EngineError, explain_speedup
 from lessons import frame, live, live_lab_controls, plots
+from lessons.controls import linked_run
 from lessons.live_lab_account import race_account
 from lessons.live_lab_controls import LINKED, linked, settings_in
 from lessons.live_lab_figures import Findings, failure, findings, said
@@ -214,7 +215,7 @@ def _wire(t: Words, page: Page, guesses: dict[str, Widget], found: Sequence[gr.c
         return said(" ".join(remarks(t, Settings(*values))), "careful")
 
     def finish(run: object, guessed: str, acceptance: float | None, speedup: float | None) -> list[object]:
-        run_id = run.get("run", "") if isinstance(run, dict) else str(run or "")
+        run_id = frame.run_of(run)
         mine = {"acceptance": acceptance, "speedup": speedup} if run_id == guessed else {}
         return [*findings(t, run_id, mine).values(), failure(t, run_id) or gr.skip()]
 
@@ -235,6 +236,8 @@ def _open_links(t: Words, page: Page, found: Sequence[gr.components.Component]) 
         if settings is None:
             return [gr.skip()] * (2 + len(found))
         chosen = preset_of(settings)
+        if linked_run(t, query):  # the transport shows it; its end fills the rest
+            return [chosen.name if chosen else NO_PRESET, *[gr.skip()] * (1 + len(found))]
         run_id = recording(chosen.name) if chosen else ""
         if not live.find(run_id):
             return [NO_PRESET, {"run": ""}, *Findings(said(t("stage.race.empty")), None, None).values()]

@@ -14,6 +14,9 @@ from lessons.runs import MODES, Run
 from lessons.turns import Turns
 from lessons.words import Words
 
+# Drafters whose tokens are chosen, not drawn: the draft has no law that a temperature could change.
+CERTAIN = ("ngram", "suffix", "ngram_table", "jacobi", "lookahead", "medusa", "eagle2", "eagle3")
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -81,7 +84,7 @@ def remarks(t: Words, settings: Settings) -> list[str]:
         "no_drafts": drafts == 0,
         "short": 0 < most < drafts,
         "one": most < 1,
-        "lookup": settings.drafter == "ngram" and has_own,
+        "lookup": settings.drafter in CERTAIN and has_own,
         "greedy": is_greedy and settings.rule != "exact",
         "lossy": not is_greedy and settings.rule == "typical",
         "top_p": float(settings.top_p) == 0 and not is_greedy,

@@ -211,7 +211,7 @@ def _wire_lab(t: Words, lab: Lab, table: gr.HTML) -> None:
         return forked(t, str(run_id), (request_id, at))
 
     def finish(value: object) -> list[object]:
-        run_id = value.get("run", "") if isinstance(value, dict) else str(value or "")
+        run_id = frame.run_of(value)
         return [reconciled(t, run_id), remark(t, run_id)]
 
     shown = [lab.bar, lab.remark]

@@ -59,6 +59,7 @@ class Widget(gr.HTML, metaclass=Quiet):
             raise FileNotFoundError(f"there is no stage {name!r}: {module} is missing")
         super().__init__(
             value=value,
+            opening=value,  # stays when the value changes
             html_template=f"<div class='stage stage-{name}'></div>",
             js_on_load=_SCRIPT,
             apply_default_css=False,

@@ -15,6 +15,7 @@ from pathlib import Path
 import gradio as gr
 import pytest
 from fake_engine import FakeEngine
+from fastapi import FastAPI
 from sample_app import sample_book, wait_for
 from starlette.testclient import TestClient
 
@@ -71,12 +72,26 @@ def test_model_none_means_recorded_runs_only() -> None:
     assert live.status().state == "no_model"
 
 
-def test_a_taken_port_is_said_in_a_sentence() -> None:
+def test_a_port_that_another_start_took_a_moment_ago_is_said_in_a_sentence() -> None:
     taken = app.listen("127.0.0.1", 0)
-    taken.listen()
     with pytest.raises(SystemExit, match="--port"):
         app.listen("127.0.0.1", taken.getsockname()[1])
     taken.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [("127.0.0.1", "http://127.0.0.1:7996"), ("0.0.0.0", "http://127.0.0.1:7996"), ("::1", "http://[::1]:7996"),
+     ("::", "http://[::1]:7996"), ("localhost", "http://localhost:7996")],
+)  # fmt: skip
+def test_the_address_that_is_printed_can_be_opened(host: str, address: str) -> None:
+    assert app.address(host, 7996) == address
+
+
+def test_an_unknown_drafter_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "build", lambda model: pytest.fail("it went on"))
+    with pytest.raises(SystemExit, match="'magic'.*layer_skip"):
+        app.main(["--port", "0", "--model", "none", "--drafter", "magic"])
 
 
 # ---- pages --------------------------------------------------------------------------------------------------------
@@ -171,6 +186,15 @@ def test_the_server_fetches_nothing_from_elsewhere(client: TestClient, path: str
 @pytest.mark.parametrize("path", ["/gradio_api/runs", "/monitoring/summary", "/docs", "/openapi.json"])
 def test_what_gradio_offers_beside_the_lessons_is_off(client: TestClient, path: str) -> None:
     assert client.get(path).status_code in (403, 404)
+
+
+def test_with_nobody_on_the_page_the_queues_rest(client: TestClient) -> None:
+    """Gradio's own pause of a millisecond, in four chapters, takes a tenth of a core."""
+    mounted = [route.app for route in client.app.app.app.app.routes if isinstance(getattr(route, "app", None), FastAPI)]
+    queues = [chapter.get_blocks()._queue for chapter in mounted]
+    assert len(queues) == len(pages())
+    for queue in queues:
+        assert queue.sleep_when_free == queue.progress_update_sleep_when_free == app.QUEUE_SLEEP >= 0.02
 
 
 def test_no_handler_can_be_called_as_an_api(client: TestClient) -> None:
@@ -464,3 +488,15 @@ def test_the_app_is_up_soon_and_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
     reader.wait(timeout=10)
     assert process.returncode in (0, 130)
     assert "Traceback" not in errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.3, 2])
+def test_ctrl_c_while_the_app_starts_ends_it_without_a_word(seconds: float) -> None:
+    command = [sys.executable, "-u", "app.py", "--port", "0", "--model", "none"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline().startswith("Starting")
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    said, errors = process.communicate(timeout=20)
+    assert (process.returncode, said, errors) == (130, "", "")

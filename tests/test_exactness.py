@@ -20,7 +20,7 @@ NUM_RUNS = 5_000
 PROMPT = [1, 2, 3, 1, 2]
 DRAFTERS = [
     "none", "ngram", "suffix", "ngram_table", "layer_skip", "early_exit:3", "small", "eagle", "random", "tree", "iid",
-    "distinct", "lookahead:3,3,2", "eagle2", "medusa", "lm",
+    "distinct", "lookahead:3,3,2", "eagle2", "medusa", "lm", "specinfer",
 ]  # fmt: skip
 SPARSE = ["magicdec:4", "triforce:8"]
 DRAFTERS += SPARSE
@@ -97,7 +97,7 @@ def count_pairs(workers: ProcessPoolExecutor, drafter: str, settings: dict) -> n
     return counts.ravel()
 
 
-DRAWING = ("layer_skip", "early_exit:3", "small", "lm", *SPARSE)  # the others draw from no softmax
+DRAWING = ("layer_skip", "early_exit:3", "small", "lm", "specinfer", *SPARSE)  # the others draw from no softmax
 CASES = [
     (drafter, sampler)
     for drafter, sampler in itertools.product(DRAFTERS, SAMPLERS)

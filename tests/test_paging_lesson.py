@@ -4,6 +4,7 @@ import math
 import re
 from pathlib import Path
 
+import gradio as gr
 import pytest
 from fake_engine import FakeEngine
 from sample_app import wait_for
@@ -24,6 +25,7 @@ from engine import (
 )
 from lessons import (
     asking,
+    controls,
     live,
     paging_exhibits,
     paging_figures,
@@ -137,6 +139,34 @@ def test_operations_on_what_is_not_there_do_nothing_and_too_many_start_anew():
     assert not play([("free", "A", 0), ("append", "Z", 3), ("fork", "", 0)]).sequences
     many = [("new", "", 1)] * paging_pool.MOST_OPERATIONS
     assert paging_workbench.acted(t, many, ("new", "", 1))[0] == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("kind", ["append", "fork", "free"])
+@pytest.mark.parametrize("name", ["F/1", "A/1", "", "<b>" + "x" * 10**5])
+def test_a_sequence_that_is_gone_is_named_and_nothing_is_done(kind, name, language):
+    t = load("paging", language)
+    operations = [("new", "", 6), ("fork", "A", 0), ("free", "A/1", 0)]
+    done, sequences, _, remark = paging_workbench.acted(t, operations, (kind, name, 5))
+    assert done == operations
+    assert (sequences.choices, sequences.value) == ([("A", "A")], "A")
+    assert "alert" in remark
+    assert len(remark) < 300
+    assert "<b>" not in remark
+    assert "".join(f"&#{ord(c)};" if not c.isalnum() else c for c in name)[:3] in remark
+
+
+def test_the_sequence_that_a_click_carries_reaches_the_handler_whatever_it_is():
+    box = controls.Dropdown(["A"], value="A", render=False)
+    assert [box.preprocess(sent) for sent in ("A", "F/1", "", None, 5, ["A"])] == ["A", "F/1", "", None, None, None]
+
+
+def test_the_buttons_of_the_bench_take_turns_so_that_no_operation_is_lost():
+    with gr.Blocks() as page:
+        paging_workbench.panel(load("paging", "en"))
+    acts = [fn for fn in page.fns.values() if fn.name == "act"]
+    assert len(acts) == len(paging_workbench.BUTTONS)
+    assert {(fn.concurrency_id, fn.concurrency_limit) for fn in acts} == {("bench", 1)}
 
 
 # ---- what is said about a run -------------------------------------------------------------------------------------

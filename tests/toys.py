@@ -22,6 +22,8 @@ from engine.drafters.eagle import EagleDrafter
 from engine.drafters.eagle_tree import EagleTreeDrafter
 from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.ngram_table import Contexts, NgramTable, NgramTableDrafter
+from engine.drafters.specinfer import SpecInferDrafter
+from engine.drafters.suffix import SuffixDrafter
 from engine.head import Head, HeadFile, HeadShape
 from engine.medusa import Medusa, MedusaShape
 from engine.model import Model
@@ -162,6 +164,7 @@ def toy_engine(loaded: LoadedModel | None = None, **config: object) -> Engine:
     drafters["eagle2"] = lambda: EagleTreeDrafter(head((4,)))
     drafters["unshifted"] = lambda: EagleDrafter(unshifted())
     drafters["medusa"] = lambda: MedusaDrafter(medusa())
+    drafters["specinfer"] = lambda: SpecInferDrafter(*lm(), VOCAB_SIZE, settings.num_blocks, (SuffixDrafter(),))
     drafters["lm"] = lambda: DraftModelDrafter(*lm(), VOCAB_SIZE)
     drafters["ngram_table"] = lambda: NgramTableDrafter(toy_table())
 
@@ -182,7 +185,7 @@ def toy_engine(loaded: LoadedModel | None = None, **config: object) -> Engine:
     @functools.cache
     def lm() -> tuple[DraftLm, KVCache]:
         model = DraftLm(file_of(toy_lm(engine.model), engine.model), engine.model)
-        return model, KVCache(model.config, settings.num_blocks, settings.block_size, "float32")
+        return model, KVCache(model.config, settings.num_blocks + 16, settings.block_size, "float32")
 
     engine = Engine(settings, loaded or toy_model(), extra_drafters=drafters)
     return engine

@@ -1,6 +1,7 @@
 // The transport bar: play, pause, step, seek, speed, stop, and where the run comes from. One per channel.
 // Knows nothing of what the stages show; it gives the player its orders and says what state the run is in.
 
+import { isLinked, runAskedFor } from "../address.js";
 import { el, fill, formatSeconds, reducedMotion } from "../player.js";
 import { otherWeights, whenHeard } from "../weights.js";
 
@@ -10,16 +11,18 @@ const ICONS = {
   forward: "M7 5v14l10-7zM17 5h2v14h-2z", stop: "M6 6h12v12H6z",
 };
 
-export function mount(element, { words, options, player, trigger }) {
+export function mount(element, { words, options, value, lesson, player, trigger }) {
   const parts = build(words);
   element.replaceChildren(parts.bar);
   element.setAttribute("role", "group");
   element.setAttribute("aria-label", words.label);
   wire(parts, player, trigger);
   const first = { run: null, announced: null };
+  const again = player.channel === lesson ? runAskedFor(lesson) : ""; // begun before the page opened; its end is news
+  if (again) trigger("pick", { run: again, isLinked: isLinked(lesson, value?.unless) });
   const stop = player.subscribe(() => {
     draw(parts, player, words);
-    first.run ??= player.isEmpty ? "" : player.runId || null;
+    first.run ??= player.isEmpty || (again && player.runId === again) ? "" : player.runId || null;
     const isNew = player.isComplete && player.runId !== first.run && player.runId !== first.announced;
     if (isNew) {
       first.announced = player.runId;

@@ -15,6 +15,7 @@ from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.ngram_table import NgramTable, NgramTableDrafter
 from engine.drafters.sparse import WINDOW, MagicDecDrafter, TriForceDrafter
+from engine.drafters.specinfer import SpecInferDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.errors import EngineError
 from engine.head import Head
@@ -25,7 +26,7 @@ __all__ = ["NAMES", "Drafter", "Loaders", "Proposal", "make"]
 
 NAMES = (
     "ngram", "suffix", "ngram_table", "layer_skip", "early_exit", "draft_model", "jacobi", "lookahead",
-    "draft_lm", "medusa", "eagle", "eagle2", "eagle3", "eagle_unshifted", "magicdec", "triforce",
+    "draft_lm", "specinfer", "medusa", "eagle", "eagle2", "eagle3", "eagle_unshifted", "magicdec", "triforce",
 )  # fmt: skip
 HEADS = {  # whose head, and how it drafts
     "eagle": ("eagle", EagleDrafter), "eagle_unshifted": ("eagle_unshifted", EagleDrafter),
@@ -71,6 +72,9 @@ def make(name: str, model: Model, cache: KVCache, loaders: Loaders) -> Drafter:
         return DraftModelDrafter(*loaders.draft_model(), vocab_size=model.config.vocab_size)
     if kind == "draft_lm" and not rest:
         return DraftModelDrafter(*loaders.draft_lm(), vocab_size=model.config.vocab_size)
+    if kind == "specinfer" and not rest:
+        others = (SuffixDrafter(),)
+        return SpecInferDrafter(*loaders.draft_lm(), model.config.vocab_size, cache.num_blocks, others)
     if kind == "medusa" and not rest:
         return MedusaDrafter(loaders.medusa())
     if kind == "jacobi" and not rest:

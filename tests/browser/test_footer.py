@@ -60,6 +60,7 @@ BROKEN = {
     "junk": b"junk", "bytes": b"\xff\xfe\x00", "empty": b"", "list": b"[]", "number": b"5", "null": b"null",
     "another": b'{"name": "package", "version": "1"}', "list inside": b'{"inference-reader": []}',
     "odd predictions": b'{"inference-reader": {"predictions": [1]}}',
+    "no predictions": b'{"inference-reader":{"predictions":null}}',
     "too large": b" " * 2**20 + b'{"inference-reader": {}}',
 }  # fmt: skip
 
@@ -79,6 +80,17 @@ def test_a_file_without_answers_gets_a_sentence_and_changes_nothing(
         expect(toast, name).to_have_text(load(FRAME, language)("footer.answers.broken"))
         assert page.evaluate(STATE) == before
     assert json.loads(before)["predictions"]
+
+
+@pytest.mark.parametrize(
+    "kept", ['{"predictions":null}', '{"predictions":[1]}', '{"predictions":5}', "null", "[]", "5"]
+)
+def test_what_another_program_left_under_the_key_does_no_harm(page: Page, url: str, kept: str) -> None:
+    page.add_init_script(
+        f"localStorage.getItem('inference-reader') ?? localStorage.setItem('inference-reader', '{kept}')"
+    )
+    answered(page, url)
+    assert list(json.loads(page.evaluate(STATE))["predictions"].values()) == ["b"]
 
 
 @pytest.mark.parametrize("path", ["/", "/zh/memory/"])

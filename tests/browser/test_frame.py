@@ -360,6 +360,83 @@ def test_a_copied_link_holds_what_differs(page: Page, url: str, no_model: None) 
     assert page.evaluate("navigator.clipboard.readText()") == f"{url}/?lesson=sample&prompt=a+%26+b"
 
 
+def retold(page: Page, way: str) -> None:
+    """Bring the page up anew, by one of three ways."""
+    before = page.evaluate("performance.timeOrigin")
+    if way == "reload":
+        page.reload(wait_until="commit")
+    else:
+        page.get_by_role("link", name="中文").click()
+        expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
+    if way == "back":
+        before = page.evaluate("performance.timeOrigin")
+        page.go_back(wait_until="commit")
+        expect(page.locator("html")).to_have_attribute("lang", "en")
+    wait_for(lambda: page.evaluate("performance.timeOrigin") != before)
+
+
+WAYS = ("reload", "language", "back")
+LONG = "word " * 300  # more than fits a link
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("prompt", ["a & b", LONG], ids=["short", "long"])
+def test_what_the_reader_typed_and_chose_survives(page: Page, url: str, no_model: None, way: str, prompt: str) -> None:
+    opened(page, url)
+    page.get_by_label("Prompt").fill(prompt)
+    page.get_by_label("number input for Tokens").fill("31")
+    page.get_by_label("number input for Tokens").press("Tab")
+    if way == "reload":
+        page.wait_for_url("**tokens=31**")
+    retold(page, way)
+    expect(page.get_by_label("Prompt")).to_have_value(prompt)
+    expect(page.get_by_label("number input for Tokens")).to_have_value("31")
+    assert len(page.url) < 200
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_that_goes_on_is_on_the_page_again_and_ends_there(page: Page, url: str, engine: None, way: str) -> None:
+    opened(page, f"{url}/?lesson=sample&tokens=150")
+    press_run(page)
+    run_id = player(page, "runId")
+    wait_for(lambda: player(page, "events.length") > 20)
+    retold(page, way)
+    page.wait_for_function("() => window.inferencePage?.playerFor?.('sample').isComplete")
+    assert player(page, "runId") == run_id
+    run = live.find(run_id)
+    assert (run.ending, player(page, "events.length")) == ("finished", len(run.events))
+    expect(page.locator("#sample-done")).to_have_text(f"{len(run.events)} events")
+
+
+@pytest.mark.parametrize(
+    "run_id", ["forgotten", "recorded-nothing", "../../healthz", "<img src=x>", "%F0%9F%98%80", "a" * 4000]
+)
+def test_a_run_in_the_address_that_is_none_leaves_the_recorded_one(
+    page: Page, url: str, no_model: None, run_id: str
+) -> None:
+    opened(page, f"{url}/?lesson=sample&tokens=31&run={run_id}")
+    assert player(page, "runId") == "recorded-sample"
+    expect(page.get_by_label("number input for Tokens")).to_have_value("31")
+    page.wait_for_url(f"{url}/?lesson=sample&tokens=31")
+
+
+def test_a_copied_link_holds_no_run(page: Page, url: str, engine: None) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    opened(page, f"{url}/?lesson=sample&tokens=4")
+    press_run(page)
+    assert player(page, "runId") in page.url
+    page.get_by_role("button", name="Copy a link").click()
+    expect(page.locator("#toast")).to_have_text("Link copied")
+    assert page.evaluate("navigator.clipboard.readText()") == f"{url}/?lesson=sample&tokens=4"
+
+
+@pytest.mark.parametrize("kept", ["null", "5", "[]", '{"sample":5}', '{"sample":{"prompt":5}}', "junk"])
+def test_what_another_page_left_in_the_tab_does_no_harm(page: Page, url: str, no_model: None, kept: str) -> None:
+    page.add_init_script(f"sessionStorage.setItem('inference-texts', '{kept}')")
+    opened(page, f"{url}/?lesson=sample&here=prompt,tokens,__proto__")
+    expect(page.get_by_label("Prompt")).to_have_value("The capital of France is")
+
+
 def test_a_run_is_downloaded_and_opened_again(page: Page, url: str, no_model: None, tmp_path: Path) -> None:
     bar = opened(page, url)
     with page.expect_download() as download:

@@ -226,6 +226,24 @@ def test_the_pool_refuses_in_words_and_goes_on_after_a_free(lesson: Page) -> Non
     expect(lesson.locator(f"{BENCH} .blocks-tile.is-used")).not_to_have_count(12)
 
 
+CLICKS = "names => { for (const name of names) document.querySelector(`#paging-${name}`).click(); }"
+
+
+def test_clicks_faster_than_the_server_are_all_done_in_their_order(lesson: Page) -> None:
+    lesson.evaluate(CLICKS, ["append", "fork", "new"])
+    lesson.get_by_label("Sequence", exact=True).click()
+    choices = [re.compile(f"{name}$") for name in ("A", "A/1", "B", "A/2", "C")]
+    expect(lesson.get_by_role("listbox").get_by_role("option")).to_have_text(choices)
+
+
+def test_a_click_on_a_sequence_that_the_click_before_freed_is_answered_in_words(lesson: Page) -> None:
+    lesson.evaluate(CLICKS, ["free", "append"])
+    expect(lesson.locator("#paging-bench-remark [role=alert]")).to_have_text(
+        load("paging", "en")("bench.gone", name="A")
+    )
+    expect(lesson.locator(".toast-body")).to_have_count(0)
+
+
 def test_the_floor_is_innocent_at_whole_blocks_only(lesson: Page) -> None:
     expect(lesson.locator("#paging-prefix .slots-cell.is-garbage")).to_have_count(2)
     lesson.get_by_label("number input for Tokens shared").fill("8")
