@@ -13,7 +13,7 @@ from lessons.live_lab_race import Settings
 from lessons.words import Words
 
 DRAFTERS = (
-    "layer_skip", "ngram", "suffix", "ngram_table", "draft_lm", "specinfer", "medusa", "eagle", "eagle2", "lookahead",
+    "layer_skip", "ngram", "suffix", "ngram_table", "eagle", "eagle2", "lookahead",
     "jacobi", "magicdec", "triforce", "early_exit",
 )  # fmt: skip
 DRAFT_TEMPERATURES = ("same", "0", "0.3", "0.6", "0.8", "1", "1.5")

@@ -69,7 +69,7 @@ def medusa(plan: Plan, ahead: int = 4) -> Recipe:
     return Recipe(plan, new, {"ahead": ahead})
 
 
-def draft_lm(plan: Plan, layers: int = 4, heads: int = 5, inner: int = 864) -> Recipe:
+def draft_lm(plan: Plan, layers: int = 4, heads: int = 5, inner: int = 768) -> Recipe:
     """A tiny language model."""
 
     def new(model: Model, words: Words) -> TinyLm:
