@@ -6,18 +6,14 @@ Knows nothing of who else is running.
 import dataclasses
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Ids
-from pathlib import Path
 
-from engine import drafters, weights
+from engine import drafters
 from engine.accounting import blocks_needed
 from engine.cache import KVCache
 from engine.config import EngineConfig
-from engine.draft_lm import DraftLm, LmShape
 from engine.drafters import Drafter
-from engine.drafters.ngram_table import NgramTable, read_table
+from engine.drafters.shelf import Shelf
 from engine.errors import EngineError
-from engine.head import SCRATCH, SHIPPED, Head, read
-from engine.medusa import Medusa, MedusaShape
 from engine.model import Model
 from engine.model_config import ModelConfig
 from engine.request import Request, SamplingParams
@@ -31,7 +27,7 @@ MOST_CHARACTERS_PER_TOKEN = 64  # a text longer than this times the context wind
 
 
 class Admission:
-    """Makes sequences for one engine. Loads the draft model the first time that a request wants it."""
+    """Makes sequences for one engine."""
 
     def __init__(
         self,
@@ -46,11 +42,7 @@ class Admission:
         self._model = model
         self._cache = cache
         self._extra_drafters = extra_drafters
-        self._draft: tuple[Model, KVCache] | EngineError | None = None
-        self._heads: dict[str, Head] = {}
-        self._medusa: Medusa | None = None
-        self._lm: tuple[DraftLm, KVCache] | None = None
-        self._table: NgramTable | None = None
+        self._shelf = Shelf(config, tokenizer, model, cache)
 
     def admit(self, request: Request) -> Sequence:
         """The sequence of a request that may enter, its parallel samples as children. Raises EngineError."""
@@ -100,57 +92,7 @@ class Admission:
             return None
         if name in self._extra_drafters:
             return self._extra_drafters[name]()
-        loaders = drafters.Loaders(
-            self._load_draft, self._load_head, self._load_table, self._load_lm, self._load_medusa
-        )
-        return drafters.make(name, self._model, self._cache, loaders)
-
-    def _load_draft(self) -> tuple[Model, KVCache]:
-        if self._draft is None:
-            try:
-                self._draft = self._new_draft()
-            except EngineError as error:  # others must not wait for it to be read and refused again
-                self._draft = error
-        if isinstance(self._draft, EngineError):
-            raise self._draft
-        return self._draft
-
-    def _new_draft(self) -> tuple[Model, KVCache]:
-        if self._config.draft_model is None:
-            raise EngineError("no_draft_model", "no draft model is set; name one as EngineConfig(draft_model=…)")
-        loaded = weights.load(self._config.draft_model)
-        if loaded.tokenizer.fingerprint() != self._tokenizer.fingerprint():
-            sentence = f"{loaded.name} has another tokenizer than {self._model.name}; a draft must share it"
-            raise EngineError("other_tokenizer", sentence, draft=loaded.name, target=self._model.name)
-        model = Model(loaded, self._config.dtype, self._config.device)
-        return model, new_cache(model, self._config)
-
-    def _load_head(self, name: str) -> Head:
-        if name not in self._heads:
-            self._heads[name] = Head(read(_shipped(name)), self._model, self._cache)
-        return self._heads[name]
-
-    def _load_medusa(self) -> Medusa:
-        if self._medusa is None:
-            self._medusa = Medusa(read(_shipped("medusa"), MedusaShape), self._model, self._cache)
-        return self._medusa
-
-    def _load_lm(self) -> tuple[DraftLm, KVCache]:
-        if self._lm is None:
-            model = DraftLm(read(_shipped("draft_lm"), LmShape), self._model)
-            self._lm = model, new_cache(model, self._config, num_scratch=SCRATCH)
-        return self._lm
-
-    def _load_table(self) -> NgramTable:
-        if self._table is None:
-            self._table = read_table(_shipped("ngram_table"), self._model)
-        return self._table
-
-
-def new_cache(model: Model, config: EngineConfig, num_scratch: int = 0) -> KVCache:
-    """An empty cache for `model` with the pool's block numbers, and blocks with so many slots beyond them."""
-    num_blocks = config.num_blocks + blocks_needed(num_scratch, config.block_size)
-    return KVCache(model.config, num_blocks, config.block_size, config.resolved_cache_dtype, config.device)
+        return drafters.make(name, self._model, self._cache, self._shelf)
 
 
 def prompt_ids(request: Request, tokenizer: Tokenizer, model: ModelConfig) -> list[int]:
@@ -170,13 +112,6 @@ def prompt_ids(request: Request, tokenizer: Tokenizer, model: ModelConfig) -> li
         raise EngineError("empty_prompt", "the prompt is empty; write at least one character")
     _check_length(len(token_ids), model.context_length)
     return token_ids
-
-
-def _shipped(name: str) -> Path:
-    path = SHIPPED / f"{name}.safetensors"
-    if not path.is_file():
-        raise EngineError("no_head", f"no trained drafter {name!r} comes with this program", name=name)
-    return path
 
 
 def _check_types(request: Request) -> None:

@@ -13,11 +13,12 @@ from collections.abc import Sequence as Ids
 import torch
 
 from engine import tree, weights
-from engine.admission import Admission, new_cache
+from engine.admission import Admission
 from engine.batch import Batch, Part
 from engine.blocks import BlockPool
 from engine.config import EngineConfig
 from engine.drafters import Drafter
+from engine.drafters.shelf import new_cache
 from engine.errors import EngineError, OutOfBlocks
 from engine.events import Admitted, Event, Finished, Preempted, Sampled
 from engine.features import FeatureCache

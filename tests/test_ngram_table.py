@@ -196,7 +196,7 @@ def test_a_table_of_other_weights_is_refused(tmp_path):
 def test_the_engine_reads_the_table_when_it_is_first_asked_for_and_once(tmp_path, monkeypatch):
     engine = toy_engine()
     del engine._admission._extra_drafters["ngram_table"]
-    monkeypatch.setattr("engine.admission.SHIPPED", tmp_path)
+    monkeypatch.setattr("engine.drafters.shelf.SHIPPED", tmp_path)
     with pytest.raises(EngineError) as caught:
         engine.generate([1, 2, 3], SamplingParams(4), "ngram_table")
     assert caught.value.code == "no_head"

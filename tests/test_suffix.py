@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from engine.drafters.drafter import NOTHING
 from engine.drafters.suffix import SuffixAutomaton, SuffixDrafter
+from tests import test_ngram
+from tests.test_ngram import hear
 
 
 def longest_repeat(text) -> tuple[int, set[int]]:
@@ -29,18 +31,8 @@ def automaton_of(text) -> SuffixAutomaton:
 
 
 def look_up(text, drafter=None, num_tokens=64):
-    """What is proposed after a text, and where it was found; a token is a letter."""
-    drafter = drafter or SuffixDrafter()
-    proposal = drafter.propose(SimpleNamespace(token_ids=list(text)), num_tokens, ())
-    assert proposal.laws is proposal.parents is None  # a chain, and each token of it certain
-    return "".join(proposal.token_ids), proposal.found_at
-
-
-def hear(drafter, *rounds):
-    """Tells a drafter of rounds: (drafted, accepted). Returns it."""
-    for num_drafted, num_accepted in rounds:
-        drafter.update(SimpleNamespace(token_ids=[]), num_drafted, num_accepted)
-    return drafter
+    """As test_ngram's, by default with a new automaton."""
+    return test_ngram.look_up(text, drafter or SuffixDrafter(), num_tokens)
 
 
 # ---- the automaton ----------------------------------------------------------------------------------------------

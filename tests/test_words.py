@@ -167,7 +167,16 @@ def test_every_lesson_has_an_opening(name: str, key: str) -> None:
 
 def test_every_error_that_a_page_can_meet_has_words() -> None:
     """Codes raised where requests and models come in; codes of the engine's own inner checks need none."""
-    sources = ["admission.py", "fetch.py", "weights.py", "store.py", "gguf.py", "trace.py", "drafters/__init__.py"]
+    sources = [
+        "admission.py",
+        "fetch.py",
+        "weights.py",
+        "store.py",
+        "gguf.py",
+        "trace.py",
+        "drafters/__init__.py",
+        "drafters/shelf.py",
+    ]
     text = "".join((LESSONS.parent / "engine" / source).read_text(encoding="utf-8") for source in sources)
     codes = set(re.findall(r'raise EngineError\(\s*"([a-z_]+)"', text))
     own = "".join(

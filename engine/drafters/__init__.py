@@ -1,10 +1,6 @@
 """The drafters by name. Knows nothing of when or by whom they are used."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from engine.cache import KVCache
-from engine.draft_lm import DraftLm
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.drafter import Drafter, Proposal
 from engine.drafters.eagle import EagleDrafter
@@ -13,16 +9,15 @@ from engine.drafters.layer_skip import LayerSkipDrafter, middle_pair, without
 from engine.drafters.lookahead import JacobiDrafter, LookaheadDrafter
 from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.ngram import NgramDrafter
-from engine.drafters.ngram_table import NgramTable, NgramTableDrafter
+from engine.drafters.ngram_table import NgramTableDrafter
+from engine.drafters.shelf import Shelf
 from engine.drafters.sparse import WINDOW, MagicDecDrafter, TriForceDrafter
 from engine.drafters.specinfer import SpecInferDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.errors import EngineError
-from engine.head import Head
-from engine.medusa import Medusa
 from engine.model import Model
 
-__all__ = ["NAMES", "Drafter", "Loaders", "Proposal", "make"]
+__all__ = ["NAMES", "Drafter", "Proposal", "make"]
 
 NAMES = (
     "ngram", "suffix", "ngram_table", "layer_skip", "early_exit", "draft_model", "jacobi", "lookahead",
@@ -35,18 +30,7 @@ HEADS = {  # whose head, and how it drafts
 MOST_IN_WINDOW = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Loaders:
-    """What is loaded when the first request asks for it; models come with their caches, heads by name."""
-
-    draft_model: Callable[[], tuple[Model, KVCache]]
-    head: Callable[[str], Head]
-    ngram_table: Callable[[], NgramTable]
-    draft_lm: Callable[[], tuple[DraftLm, KVCache]]
-    medusa: Callable[[], Medusa]
-
-
-def make(name: str, model: Model, cache: KVCache, loaders: Loaders) -> Drafter:
+def make(name: str, model: Model, cache: KVCache, shelf: Shelf) -> Drafter:
     """A drafter for one sequence.
 
     "layer_skip:3,7" skips those layers, "early_exit:20" keeps the first 20, "lookahead:5,4,3" has W, N and G,
@@ -61,7 +45,7 @@ def make(name: str, model: Model, cache: KVCache, loaders: Loaders) -> Drafter:
     if kind == "suffix" and not rest:
         return SuffixDrafter()
     if kind == "ngram_table" and not rest:
-        return NgramTableDrafter(loaders.ngram_table())
+        return NgramTableDrafter(shelf.ngram_table())
     if kind == "layer_skip":
         skipped = _layers(name, rest, num_layers) if rest else middle_pair(num_layers)
         return LayerSkipDrafter(model, cache, without(num_layers, skipped))
@@ -69,21 +53,21 @@ def make(name: str, model: Model, cache: KVCache, loaders: Loaders) -> Drafter:
         first = _layers(name, rest, num_layers + 1)[0] if rest else max(1, num_layers * 5 // 6)
         return LayerSkipDrafter(model, cache, range(first))
     if kind == "draft_model" and not rest:
-        return DraftModelDrafter(*loaders.draft_model(), vocab_size=model.config.vocab_size)
+        return DraftModelDrafter(*shelf.draft_model(), vocab_size=model.config.vocab_size)
     if kind == "draft_lm" and not rest:
-        return DraftModelDrafter(*loaders.draft_lm(), vocab_size=model.config.vocab_size)
+        return DraftModelDrafter(*shelf.draft_lm(), vocab_size=model.config.vocab_size)
     if kind == "specinfer" and not rest:
         others = (SuffixDrafter(),)
-        return SpecInferDrafter(*loaders.draft_lm(), model.config.vocab_size, cache.num_blocks, others)
+        return SpecInferDrafter(*shelf.draft_lm(), model.config.vocab_size, cache.num_blocks, others)
     if kind == "medusa" and not rest:
-        return MedusaDrafter(loaders.medusa())
+        return MedusaDrafter(shelf.medusa())
     if kind == "jacobi" and not rest:
         return JacobiDrafter()
     if kind == "lookahead":
         return LookaheadDrafter(*_window(name, rest)) if rest else LookaheadDrafter()
     if kind in HEADS and rest in ("", "chain"):
         head, drafter = HEADS[kind]
-        return (EagleDrafter if rest else drafter)(loaders.head(head))
+        return (EagleDrafter if rest else drafter)(shelf.head(head))
     if kind == "magicdec":
         return MagicDecDrafter(model, cache, _tokens(name, rest) if rest else WINDOW)
     if kind == "triforce":
