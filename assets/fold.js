@@ -82,8 +82,10 @@ const REQUEST = {
     request.cache_length = event.start + event.num_tokens;
     request.num_reused = Math.max(request.num_reused, event.num_reused);
   },
+  TreeGrown(request, event) { roundOf(request, event.round).grown = event; },
   Drafted(request, event) { roundOf(request, event.round).drafted = event; },
   Verified(request, event) { roundOf(request, event.round).verified = event; },
+  Probed(request, event) { roundOf(request, event.round).probed = event; },
   Inspected(request, event) { roundOf(request, event.round).inspected.push(event); },
   Sampled(request, event) {
     roundOf(request, event.round).sampled.push(event.index);
@@ -120,7 +122,9 @@ function requestOf(state, id) {
 function roundOf(request, number) {
   const last = request.rounds.at(-1);
   if (last?.round === number) return last; // an engine's rounds come one after the other
-  const round = { round: number, drafted: null, verified: null, inspected: [], sampled: [], bill: null };
+  const round = {
+    round: number, grown: null, drafted: null, verified: null, probed: null, inspected: [], sampled: [], bill: null,
+  };
   request.rounds.push(round);
   return round;
 }

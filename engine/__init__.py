@@ -63,9 +63,11 @@ from engine.events import (
     Inspected,
     Preempted,
     Prefilled,
+    Probed,
     RoundFinished,
     Sampled,
     Submitted,
+    TreeGrown,
     Verified,
 )  # fmt: skip
 from engine.laws import (

@@ -191,6 +191,24 @@ class Prefilled(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TreeGrown(Event):
+    """All nodes that a drafter's tree had in a round before it was cut to those that `Drafted` names; parents as there.
+
+    `values`: the product of the confidences along each node's path. `expanded`: nodes that got children, in that order.
+    `ranked`: the nodes that are verified, the most valuable first.
+    """
+
+    request_id: str
+    round: int
+    token_ids: tuple[int, ...]
+    pieces: tuple[str, ...]
+    parents: tuple[int, ...]
+    values: tuple[float, ...]
+    expanded: tuple[int, ...]
+    ranked: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Drafted(Event):
     """Tokens proposed in a round, root first. `parents[i]` is the index of the node before token i, −1 the root.
 
@@ -230,6 +248,24 @@ class Verified(Event):
     verdicts: tuple[str, ...]
     num_accepted: int
     num_rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed(Event):
+    """Rows that rode along in a pass and were never up for acceptance: Lookahead's window, level by level.
+
+    `parents` count the round's drafts first, then the probes; −1 is the last known token. `favourite_ids` are what the
+    target preferred behind each probe, `caught` the n-grams that were completed by them.
+    """
+
+    request_id: str
+    round: int
+    token_ids: tuple[int, ...]
+    pieces: tuple[str, ...]
+    parents: tuple[int, ...]
+    favourite_ids: tuple[int, ...]
+    favourite_pieces: tuple[str, ...]
+    caught: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,5 +326,5 @@ class RoundFinished(Event):
 EVENT_TYPES: tuple[type[Event], ...] = (
     EngineStarted, Submitted, Admitted, Preempted, Finished,
     BlockTaken, BlockShared, BlockCopied, BlockFilled, BlockHashed, BlockHit, BlockEvicted, BlockFreed,
-    Forwarded, Prefilled, Drafted, Verified, Inspected, Sampled, RoundFinished,
+    Forwarded, Prefilled, TreeGrown, Drafted, Verified, Probed, Inspected, Sampled, RoundFinished,
 )  # fmt: skip

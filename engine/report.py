@@ -21,9 +21,11 @@ from engine.events import (
     Forwarded,
     Inspected,
     Prefilled,
+    Probed,
     RoundFinished,
     Sampled,
     Submitted,
+    TreeGrown,
     Verified,
 )  # fmt: skip
 from engine.rounds import Round
@@ -94,11 +96,15 @@ class Reporter:
                 num_tokens=len(item.part.token_ids),
                 num_reused=sequence.num_reused,
             )
+        if item.proposal.candidates is not None:
+            self._grown(item)
         if item.proposal.token_ids:
             self._drafted(item)
         if item.outcome is not None:
             if item.proposal.token_ids:
                 self._verified(item)
+            if item.proposal.probe_ids:
+                self._probed(item)
             self._inspected(item)
             is_stopped = self._sampled(item)
         self.add(
@@ -114,6 +120,20 @@ class Reporter:
             num_draft_cached=0 if sequence.drafter is None else sequence.drafter.num_cached,
         )
         return is_stopped
+
+    def _grown(self, item: Round) -> None:
+        grown = item.proposal.candidates
+        self.add(
+            TreeGrown,
+            request_id=item.sequence.id,
+            round=item.sequence.round,
+            token_ids=grown.token_ids,
+            pieces=self._labels(grown.token_ids),
+            parents=grown.parents,
+            values=grown.values,
+            expanded=grown.expanded,
+            ranked=grown.ranked,
+        )
 
     def _drafted(self, item: Round) -> None:
         proposal = item.proposal
@@ -158,7 +178,22 @@ class Reporter:
             u=tuple(trials[node].u if node in trials else None for node in range(len(drafts))),
             verdicts=tuple(verdicts),
             num_accepted=len(outcome.path),
-            num_rows=1 + len(drafts),
+            num_rows=1 + len(proposal.row_ids),
+        )
+
+    def _probed(self, item: Round) -> None:
+        probes = item.proposal.probe_ids
+        favourites = tuple(item.logits[-len(probes) :].argmax(-1).tolist())
+        self.add(
+            Probed,
+            request_id=item.sequence.id,
+            round=item.sequence.round,
+            token_ids=probes,
+            pieces=self._labels(probes),
+            parents=item.proposal.probe_parents,
+            favourite_ids=favourites,
+            favourite_pieces=self._labels(favourites),
+            caught=item.caught,
         )
 
     def _sampled(self, item: Round) -> bool:

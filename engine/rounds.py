@@ -28,6 +28,7 @@ class Round:
     logits: torch.Tensor | None = None  # (num_logits, vocab)
     outcome: Outcome | None = None
     num_new: int = 0  # tokens that the sequence gained
+    caught: tuple[tuple[int, ...], ...] = ()  # n-grams that its probes completed
     error: EngineError | None = None
     seconds_draft: float = 0.0
     seconds_accept: float = 0.0
@@ -68,7 +69,7 @@ class Round:
         drafter = self.sequence.drafter
         try:
             if isinstance(drafter, Observer) and self.rows:
-                drafter.observe(self.sequence, self.logits, self.outcome.path)
+                self.caught = drafter.observe(self.sequence, self.logits, self.outcome.path)
             drafter.update(self.sequence, len(self.proposal.token_ids), len(self.outcome.path))
         except Exception as error:
             self.error = _as_engine_error(error)

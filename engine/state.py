@@ -29,8 +29,10 @@ class Round:
     """What happened in one round of one request; `sampled` are indices into the request's tokens."""
 
     round: int
+    grown: events.TreeGrown | None = None
     drafted: events.Drafted | None = None
     verified: events.Verified | None = None
+    probed: events.Probed | None = None
     inspected: list[events.Inspected] = field(default_factory=list)
     sampled: list[int] = field(default_factory=list)
     bill: events.RoundFinished | None = None
@@ -148,10 +150,14 @@ def _apply_to_request(state: State, request: RequestState, event: Event) -> None
         case events.Prefilled():
             request.cache_length = event.start + event.num_tokens
             request.num_reused = max(request.num_reused, event.num_reused)
+        case events.TreeGrown():
+            _round(request, event.round).grown = event
         case events.Drafted():
             _round(request, event.round).drafted = event
         case events.Verified():
             _round(request, event.round).verified = event
+        case events.Probed():
+            _round(request, event.round).probed = event
         case events.Inspected():
             _round(request, event.round).inspected.append(event)
         case events.Sampled():

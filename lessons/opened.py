@@ -18,8 +18,10 @@ from engine import (
     EngineStarted,
     Event,
     Inspected,
+    Probed,
     Sampled,
     Submitted,
+    TreeGrown,
     Verified,
     fold,
     parse_trace,
@@ -115,6 +117,14 @@ def fault_of_lists(event: Event) -> str:
             if any(not -1 <= parent < node for node, parent in enumerate(event.parents)):
                 return "a parent does not come before its node"
             return _unequal(event, "token_ids", "pieces", "parents", "q")
+        case TreeGrown():
+            if any(not -1 <= parent < node for node, parent in enumerate(event.parents)):
+                return "a parent does not come before its node"
+            if any(not _is_choice(chosen, len(event.token_ids)) for chosen in (event.expanded, event.ranked)):
+                return "a chosen node is not one of the tree, or is chosen twice"
+            return _unequal(event, "token_ids", "pieces", "parents", "values")
+        case Probed():
+            return _unequal(event, "token_ids", "pieces", "parents", "favourite_ids", "favourite_pieces")
         case Verified():
             if event.num_accepted > len(event.token_ids):
                 return f"{event.num_accepted} of {len(event.token_ids)} drafts are accepted"
@@ -168,7 +178,17 @@ class Order:
                 drafted = self._drafts.get(event.request_id)
                 if drafted is None or (drafted.round, drafted.token_ids) != (event.round, event.token_ids):
                     return "what is verified is not what was drafted"
+            case Probed():
+                drafted = self._drafts.get(event.request_id)
+                before = len(drafted.token_ids) if drafted and drafted.round == event.round else 0
+                if any(not -1 <= parent < before + probe for probe, parent in enumerate(event.parents)):
+                    return "a probe's parent does not come before it"
         return ""
+
+
+def _is_choice(nodes: tuple[int, ...], num_nodes: int) -> bool:
+    """Whether these are different nodes of a tree of so many."""
+    return len(set(nodes)) == len(nodes) and all(0 <= node < num_nodes for node in nodes)
 
 
 def _leaves(value: object) -> Iterator[object]:

@@ -8,7 +8,7 @@ import torch
 from engine import EngineError, Request, SamplingParams
 from engine.drafters import MOST_IN_WINDOW, Proposal
 from engine.drafters.lookahead import JacobiDrafter, LookaheadDrafter
-from engine.events import Drafted, Forwarded, RoundFinished, Sampled
+from engine.events import Drafted, Forwarded, Probed, RoundFinished, Sampled
 from tests.toys import VOCAB_SIZE, RandomDrafter, exact_law, toy_engine
 
 PROMPT = [1, 2, 3, 1, 2, 4, 1, 2, 3]
@@ -91,6 +91,18 @@ def test_window_and_n_grams_are_one_pass_and_near_the_end_there_is_no_window():
     assert max(len(proposal.probe_ids) for *_, proposal in seen) == 6
 
 
+def test_the_window_of_every_pass_is_reported_with_what_it_caught():
+    _, events, seen = watched(3, 3, 2)
+    with_window = [(window, proposal) for _, window, _, proposal in seen if proposal.probe_ids]
+    probed = kept(events, Probed)
+    assert len(probed) == len(with_window) > 10
+    for event, (window, proposal) in zip(probed, with_window, strict=True):
+        assert (event.token_ids, event.parents) == (proposal.probe_ids, proposal.probe_parents)
+        assert len(event.pieces) == len(event.favourite_pieces) == len(event.favourite_ids) == len(event.token_ids)
+        columns = zip(*window, event.favourite_ids[-3:], strict=True)
+        assert event.caught == (tuple(columns) if len(window) == 2 else ())
+
+
 @pytest.mark.parametrize("name", ["jacobi", "lookahead", "lookahead:1,2,1", "lookahead:7,5,4"])
 @pytest.mark.parametrize("length", [1, 2, 8])
 def test_text_is_that_of_plain_decoding_in_fewer_passes(name, length):
@@ -149,6 +161,7 @@ def test_probes_are_never_accepted_even_where_they_are_right():
             assert logits.shape == (3, VOCAB_SIZE)
             assert len(path) == 0
             assert torch.equal(logits[1].argmax(), exact_law(engine, sequence.token_ids).argmax())
+            return ()
 
     engine._admission._extra_drafters["right"] = Right
     events = list(engine.run([Request(PROMPT, SamplingParams(9, ignore_eos=True), "right")]))

@@ -16,11 +16,13 @@ from engine import (
     Event,
     Finished,
     Preempted,
+    Probed,
     Request,
     RoundFinished,
     Sampled,
     SamplingParams,
     Submitted,
+    TreeGrown,
     Verified,
     encode,
     save_trace,
@@ -87,7 +89,7 @@ def test_every_recorded_run_can_be_opened(path: Path) -> None:
     assert opened.read(path).events
 
 
-@pytest.mark.parametrize("drafter", ["ngram", "layer_skip", "tree"])
+@pytest.mark.parametrize("drafter", ["ngram", "layer_skip", "tree", "eagle2", "lookahead:3,3,2"])
 def test_what_the_engine_reports_of_samples_forks_and_tight_pools_can_be_opened(drafter: str) -> None:
     prompt, params = [1, 2, 3, 1, 2, 4, 1, 2], SamplingParams(20, temperature=0.8, seed=3)
     engine = toy_engine(num_blocks=24, watch={"distributions"})
@@ -143,6 +145,23 @@ def test_what_no_engine_reports_is_refused(saved: Path, race: list[Event], kind:
     problem = refusal(saved)
     assert problem.code == "bad_trace"
     assert at < problem.values["line"] <= len(race)
+
+
+OF_TREES = [
+    ("eagle2", TreeGrown, {"values": ()}), ("eagle2", TreeGrown, {"ranked": (0, 0)}),
+    ("eagle2", TreeGrown, {"expanded": (10**6,)}), ("eagle2", TreeGrown, {"expanded": (-1,)}),
+    ("lookahead:3,3,2", Probed, {"favourite_ids": ()}), ("lookahead:3,3,2", Probed, {"parents": (99, 0, 1)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("drafter", "kind", "changes"), OF_TREES)
+def test_what_no_drafter_reports_is_refused(drafter: str, kind: type, changes: dict) -> None:
+    events = list(toy_engine().run([Request([1, 2, 3, 1, 2], SamplingParams(20), drafter)]))
+    opened.check(events)
+    at = next(index for index, event in enumerate(events) if isinstance(event, kind))
+    events[at] = dataclasses.replace(events[at], **changes)
+    with pytest.raises(EngineError):
+        opened.check(events)
 
 
 @pytest.mark.parametrize("number", ["1" + "0" * 400, "-1" + "0" * 400, "1e400", "NaN", "9" * 5000])

@@ -90,10 +90,11 @@ class Drafter(Protocol):
 class Observer(Protocol):
     """A drafter that learns from what the target said at its rows."""
 
-    def observe(self, sequence: "Sequence", logits: torch.Tensor, path: Ids[int]) -> None:
+    def observe(self, sequence: "Sequence", logits: torch.Tensor, path: Ids[int]) -> tuple[tuple[int, ...], ...]:
         """logits (1 + drafts + probes, vocab) of the pass over its proposal, of which the drafts `path` were accepted.
 
-        Comes right before `update`. Not called where the proposal had to be dropped.
+        Returns the n-grams that its probes completed. Comes right before `update`. Not called where the proposal had
+        to be dropped.
         """
 
 

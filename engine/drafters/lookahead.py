@@ -37,9 +37,10 @@ class JacobiDrafter:
         chance = [_chance(sequence, len(sequence) + at) for at in range(len(known), num_tokens)]
         return Proposal(tuple(known + chance))
 
-    def observe(self, sequence: Sequence, logits: torch.Tensor, path: Ids[int]) -> None:
-        """logits (1 + drafts, vocab) of the round; the first `len(path)` drafts were right."""
+    def observe(self, sequence: Sequence, logits: torch.Tensor, path: Ids[int]) -> tuple[tuple[int, ...], ...]:
+        """logits (1 + drafts, vocab) of the round; the first `len(path)` drafts were right. There are no probes."""
         self._guesses = logits[len(path) + 1 :].argmax(-1).tolist()
+        return ()
 
     def update(self, sequence: Sequence, num_drafted: int, num_accepted: int) -> None:
         """Everything was said in `observe`."""
@@ -86,17 +87,20 @@ class LookaheadDrafter:
         probes = [token for level in self._window for token in level]
         return Proposal(drafts, parents=parents, probe_ids=tuple(probes), probe_parents=self._window_parents())
 
-    def observe(self, sequence: Sequence, logits: torch.Tensor, path: Ids[int]) -> None:
+    def observe(self, sequence: Sequence, logits: torch.Tensor, path: Ids[int]) -> tuple[tuple[int, ...], ...]:
         """logits (1 + drafts + probes, vocab): catches the n-grams that the window completed, and moves it up."""
         rows = logits[1 + self._num_drafts :]
         if not len(rows):
-            return
+            return ()
         above = rows[-self._width :].argmax(-1).tolist()
         self._window.append(above)
-        if len(self._window) == self._levels:
-            for gram in zip(*self._window, strict=True):
-                self._catch(gram)
-            del self._window[0]
+        if len(self._window) < self._levels:
+            return ()
+        caught = tuple(zip(*self._window, strict=True))
+        for gram in caught:
+            self._catch(gram)
+        del self._window[0]
+        return caught
 
     def update(self, sequence: Sequence, num_drafted: int, num_accepted: int) -> None:
         """Everything was said in `observe`."""

@@ -36,13 +36,13 @@ class MedusaDrafter:
         laws = torch.softmax(self._heads.logits(table[last // size] * size + last % size), -1)
         grown, above, nodes = Grown(), torch.ones(1), [-1]
         for law in laws[:num_tokens]:
+            grown.expanded += [node for node in nodes if node >= 0]
             confidence, index = law.topk(min(BRANCHES, len(law)))
             values = (above[:, None] * confidence).flatten()
             words = self._heads.draft_ids[index].tolist()
             first = grown.add(words * len(nodes), nodes, values.tolist())
             best = values.topk(min(BRANCHES, len(values))).indices.sort().values
             above, nodes = values[best], [first + node for node in best.tolist()]
-            grown.expanded += nodes
         return grown.proposal(MEDUSA)
 
     def update(self, sequence: Sequence, num_drafted: int, num_accepted: int) -> None:

@@ -26,7 +26,7 @@ from engine.train.data import ANSWERS
 from engine.train.draft_lm import TinyLm
 from engine.train.eagle import Aims, EagleHead
 from engine.train.features import Lesson, folder, read_all, tapped
-from engine.train.loop import Plan, Pupil, examine, mean_accepted_length, train
+from engine.train.loop import Plan, Pupil, examine, is_bf16_fast, mean_accepted_length, train
 from engine.train.medusa import MedusaHeads
 from engine.train.words import Words
 from kernels import linear
@@ -173,4 +173,5 @@ def _examined(pupil: Pupil, kept: Sequence[Lesson], answers: Answers) -> dict[st
 
 
 def _machine() -> str:
-    return f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    products = "bf16" if is_bf16_fast() else "fp32"
+    return f"{platform.machine()}, {torch.get_num_threads()} threads, {products} products, torch {torch.__version__}"

@@ -28,7 +28,7 @@ class Words:
 
         logits (rows, drafts); ids, probs (rows, TOP), the laws cut to their likeliest.
         """
-        index = self._index[ids]
+        index, logits = self._index[ids], logits.float()
         probs = probs * (index >= 0)
         picked = logits.gather(1, index.clamp(min=0))
         return (logits.logsumexp(1) * probs.sum(1) - (picked * probs).sum(1)).mean()
