@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from engine.head import HeadFile, check_target
+from engine.head import HeadFile, check_target, draft_dtype
 from engine.model import Model
 from engine.model_config import ModelConfig
 from engine.weights import LoadedModel
@@ -63,9 +63,8 @@ class DraftLm(Model):
         """Raises EngineError as `engine.head.check_target`."""
         check_target(file, target)
         self.draft_ids = file.tensors["draft_ids"].long()
-        dtype = "float16" if target.dtype == "int8" else target.dtype
         loaded = LoadedModel(file.kind, config(file.shape, target), tensors(file, target), None, file.target, None)
-        super().__init__(loaded, dtype)
+        super().__init__(loaded, draft_dtype(target))
 
 
 def config(shape: LmShape, target: Model) -> ModelConfig:

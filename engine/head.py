@@ -94,6 +94,11 @@ def check_target(file: HeadFile, model: Model) -> None:
         raise EngineError("other_weights", sentence, drafter=file.kind, target=model.name)
 
 
+def draft_dtype(model: Model) -> str:
+    """How a draft's weights are kept: rounding them changes what is proposed, never what comes out."""
+    return "float32" if model.dtype == "float32" else "int8"
+
+
 class Head:
     """The head's weights beside its target's; one cache of keys and values and one of features serve all requests."""
 
@@ -110,7 +115,7 @@ class Head:
         place = (cache.num_slots, cache.block_size, dtype, model.device)
         self.features = FeatureCache(self.shape.layers, self.shape.hidden, *place)
         self.draft_ids = file.tensors["draft_ids"].long()
-        slab, kept = Slab(), model.dtype if model.dtype != "int8" else "float16"
+        slab, kept = Slab(), draft_dtype(model)
 
         def matrix(name: str) -> linear.Packed:
             return linear.pack(file.tensors[name].to(model.device).float(), kept, slab)
@@ -122,7 +127,7 @@ class Head:
         self._fuse, self._token_norm, self._feature_norm = matrix("fuse"), vector("token_norm"), vector("feature_norm")
         self._norm, self._ones = vector("norm"), torch.ones(self.shape.hidden, device=model.device)
         rows = linear.unpack(model.head)[self.draft_ids.to(model.device)]
-        self._head = linear.pack(rows, model.dtype, slab)
+        self._head = linear.pack(rows, kept, slab)
         sizes = (self.shape.num_heads, self.shape.num_kv_heads, self.shape.head_dim, self.shape.eps)
         before = (vector("attention_norm"), matrix("qkv"), None, None, None)
         self._layer = LayerWeights(

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from engine.cache import KVCache
 from engine.features import FeatureCache
-from engine.head import HeadFile, check_target
+from engine.head import HeadFile, check_target, draft_dtype
 from engine.model import Model
 from kernels import linear, rms_norm
 from kernels.memory import Slab
@@ -44,10 +44,11 @@ class Medusa:
         place = (cache.num_slots, cache.block_size, dtype, model.device)
         self.features = FeatureCache(self.shape.layers, self.shape.hidden, *place)
         self.draft_ids = file.tensors["draft_ids"].long()
-        self._blocks = linear.pack(file.tensors["blocks"].float(), "float16", slab)
+        kept = draft_dtype(model)
+        self._blocks = linear.pack(file.tensors["blocks"].float(), kept, slab)
         self._norm = file.tensors["norm"].float()
         self._ones = torch.ones(self.shape.hidden)
-        self._head = linear.pack(linear.unpack(model.head)[self.draft_ids], model.dtype, slab)
+        self._head = linear.pack(linear.unpack(model.head)[self.draft_ids], kept, slab)
 
     def logits(self, slot: int) -> Tensor:
         """From what the target felt in that slot → logits of each token ahead: (ahead, len(draft_ids)), fp32."""

@@ -1,9 +1,14 @@
 """Fixtures that many tests share: tiny models on disk, and the real SmolLM2-135M."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores; threads that wait for each other lose most
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from tiny_models import transformers_model
 from tiny_tokenizers import save_byte_level
 

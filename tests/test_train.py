@@ -17,6 +17,7 @@ from engine.train.eagle import Aims, EagleHead
 from engine.train.features import Lesson, Teacher
 from engine.train.heads import draft_vocabulary
 from engine.train.loop import Plan, examine, mean_accepted_length, train
+from engine.train.words import Words
 from tests.toys import VOCAB_SIZE, toy_model, toy_pupil
 
 
@@ -166,6 +167,8 @@ def test_chains_are_examined_along_what_the_target_prefers() -> None:
     lesson = Lesson(ids, 1, torch.zeros(4, 2), top_ids, torch.full((4, features.TOP), 1 / 32).half())
 
     class Pupil:
+        words = Words(10, torch.arange(10), torch.zeros(10, 2))
+
         def unroll(self, batch, steps):
             return [torch.tensor([[1, 2, 9, 4]]), torch.tensor([[9, 2, 3, 9]])][:steps]
 

@@ -19,7 +19,7 @@ import torch
 
 from engine import Engine, EngineConfig, SamplingParams
 from engine.batch import Batch, Part
-from engine.bench.drafters import VANILLA, mean_speed_up, measure
+from engine.bench.drafters import VANILLA, Race, mean_speed_up
 from engine.bench.peers import versions
 from engine.bench.suite import TUNING
 from engine.cache import KVCache
@@ -125,7 +125,8 @@ def main(arguments: list[str]) -> int:
     best = sorted(steps, key=lambda found: -found.promised)[: options.raced]
     names = ["layer_skip:" + ",".join(map(str, found.skipped)) for found in best]
     settings = [(name, length) for name in names for length in LENGTHS]
-    tallies = measure(engine, settings, TUNING, SamplingParams(max_new_tokens=options.num_new), options.repeats)
+    race = Race(engine, SamplingParams(max_new_tokens=options.num_new))
+    tallies = race.run(settings, TUNING, options.repeats)
     raced = {f"{name} K={length}": mean_speed_up(tallies, (name, length)) for name, length in settings}
     for name, speed_up in sorted(raced.items(), key=lambda pair: -pair[1]):
         print(f"{speed_up:.3f} × plain decoding  {name}")

@@ -43,30 +43,33 @@ def ours(engine: Engine, drafter: str, draft_length: int) -> Generate:
     return generate
 
 
-def transformers_model(folder: Path) -> object:
-    """The independent implementation on the same weights, fp32."""
+def transformers_model(folder: Path, dtype: torch.dtype = torch.float32) -> object:
+    """The independent implementation on the same weights."""
     from transformers import AutoModelForCausalLM
 
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
 
 
-def transformers_generate(model: object, **settings: object) -> Generate:
-    """`model.generate`, greedy; `settings` choose its prompt lookup or assistant."""
+def transformers_generate(model: object, temperature: float = 0.0, **settings: object) -> Generate:
+    """`model.generate`; `settings` choose its prompt lookup or assistant."""
+    if temperature:
+        settings |= {"do_sample": True, "temperature": temperature, "top_k": 0}
+    else:
+        settings |= {"do_sample": False}
 
     def generate(prompt: list[int], num_new: int) -> tuple[int, float]:
         ids = torch.tensor([prompt])
         start = time.perf_counter()
         with torch.inference_mode():
             out = model.generate(
-                ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=num_new, pad_token_id=0,
-                **settings,
-            )  # fmt: skip
+                ids, attention_mask=torch.ones_like(ids), max_new_tokens=num_new, pad_token_id=0, **settings
+            )
         return out.shape[1] - len(prompt), time.perf_counter() - start
 
     return generate
 
 
-def llama_cpp(path: str, draft_length: int) -> Generate | None:
+def llama_cpp(path: str, draft_length: int, temperature: float = 0.0) -> Generate | None:
     """llama.cpp on a GGUF file, with its prompt lookup if `draft_length`; None where it is not installed."""
     try:
         from llama_cpp import Llama
@@ -80,7 +83,8 @@ def llama_cpp(path: str, draft_length: int) -> Generate | None:
     def generate(prompt: list[int], num_new: int) -> tuple[int, float]:
         model.reset()
         start, count = time.perf_counter(), 0
-        for token_id in model.generate(prompt, temp=0.0, top_k=1, repeat_penalty=1.0):
+        top = {"top_k": 0, "top_p": 1.0, "min_p": 0.0} if temperature else {"top_k": 1}
+        for token_id in model.generate(prompt, temp=temperature, repeat_penalty=1.0, **top):
             count += 1
             if count == num_new or token_id == model.token_eos():
                 break
@@ -89,23 +93,29 @@ def llama_cpp(path: str, draft_length: int) -> Generate | None:
     return generate
 
 
+def others(folder: Path, ggufs: list[str], temperature: float = 0.0) -> dict[str, Generate | None]:
+    """`transformers` and llama.cpp, each plain and with its own speculation; None for what is not installed."""
+    everybody: dict[str, Generate | None] = {}
+    for short, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+        model, name = transformers_model(folder, dtype), f"transformers {short}"
+        everybody[name] = transformers_generate(model, temperature)
+        everybody[f"{name} prompt lookup 5"] = transformers_generate(model, temperature, prompt_lookup_num_tokens=5)
+        everybody[f"{name} early exit 15"] = transformers_generate(model, temperature, assistant_early_exit=15)
+    for path in ggufs:
+        name = f"llama.cpp {Path(path).stem}"
+        everybody[name] = llama_cpp(path, 0, temperature)
+        everybody[f"{name} lookup 5"] = llama_cpp(path, 5, temperature)
+    return everybody
+
+
 def contestants(folder: Path, engines: Mapping[str, Engine], options: argparse.Namespace) -> dict[str, Generate]:
     """Everybody who can take part and is wanted, by name. Raises EngineError("nobody") where nobody is."""
-    model = transformers_model(folder)
-    everybody: dict[str, Generate | None] = {
-        "transformers fp32": transformers_generate(model),
-        "transformers fp32 prompt lookup 5": transformers_generate(model, prompt_lookup_num_tokens=5),
-        "transformers fp32 early exit 15": transformers_generate(model, assistant_early_exit=15),
-    }
+    everybody = others(folder, options.gguf)
     for dtype, engine in engines.items():
         everybody[f"ours {dtype}"] = ours(engine, "none", 0)
         everybody[f"ours {dtype} ngram {options.draft_length}"] = ours(engine, "ngram", options.draft_length)
         everybody[f"ours {dtype} layer_skip 4"] = ours(engine, "layer_skip", 4)
         everybody[f"ours {dtype} early_exit 4"] = ours(engine, "early_exit", 4)
-    for path in options.gguf:
-        name = f"llama.cpp {Path(path).stem}"
-        everybody[name] = llama_cpp(path, 0)
-        everybody[f"{name} lookup 5"] = llama_cpp(path, 5)
     wanted = {name: one for name, one in everybody.items() if one is not None and options.only.search(name)}
     if not wanted:
         sentence = f"nobody is called {options.only.pattern!r}; there are {', '.join(everybody)}"

@@ -3,6 +3,7 @@
 Knows nothing of the target but its vocabulary. The draft's cache has the target's block tables and its own tensors.
 """
 
+from collections.abc import Callable
 from collections.abc import Sequence as Ids
 
 import torch
@@ -76,3 +77,22 @@ class DraftModelDrafter:
         if missing <= 0:
             return logits[: self._vocab_size]
         return torch.nn.functional.pad(logits, (0, missing), value=float("-inf"))
+
+
+class StreamingDraftDrafter(DraftModelDrafter):
+    """The same with a streaming cache: each row sees the first tokens and the latest (Xiao et al., ICLR 2024).
+
+    Positions stay those of the text; only what is seen is bounded, and with it what a step reads.
+    """
+
+    def __init__(
+        self, model: Model, cache: KVCache, vocab_size: int, seen: Callable[[int, int], tuple[int, ...]]
+    ) -> None:
+        """seen: (tokens up to and with the first row, rows) → the blocks in view, as entries of the table."""
+        super().__init__(model, cache, vocab_size)
+        self._seen = seen
+
+    def _forward(self, role: str, rows: list[int], table: Ids[int], context: int) -> torch.Tensor:
+        seen = self._seen(context + 1, len(rows))
+        part = Part("generated", rows, table, context, num_logits=1, blocks_seen=seen)
+        return self._model.forward(Batch.join([part]), self._cache)[0]

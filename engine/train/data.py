@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.commands import at_least
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.events import Sampled
@@ -112,7 +113,7 @@ def collect(engine: Engine, done: Answers, num_tokens: int, batch: int = BATCH) 
 def main(arguments: list[str]) -> int:
     """`python -m engine.train data`: go on until there are so many answer tokens."""
     parser = argparse.ArgumentParser(prog="python -m engine.train data", description=__doc__.splitlines()[0])
-    parser.add_argument("--tokens", type=int, default=700_000, help="answer tokens to have in the end")
+    parser.add_argument("--tokens", type=at_least(1), default=700_000, help="answer tokens to have in the end")
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--out", type=Path, default=ANSWERS)
     options = parser.parse_args(arguments)

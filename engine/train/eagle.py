@@ -123,7 +123,7 @@ class EagleHead(nn.Module):
 def _attended_along_chains(q: Tensor, keys: list[Tensor], values: list[Tensor], step: int) -> Tensor:
     """q (sequences, heads, rows, d); keys and values one of that shape per step."""
     rows, d = q.shape[-2:]
-    hidden = torch.ones(rows, rows, dtype=torch.bool).triu(1 - step)
+    hidden = torch.ones(rows, rows, dtype=torch.bool, device=q.device).triu(1 - step)
     hidden[:step, 0] = False  # rows that no chain reaches: anything, but no NaN
     scores = (q @ keys[0].transpose(-1, -2)).masked_fill(hidden, -math.inf)
     behind = range(step - 1, -1, -1)  # how many rows back the chain was at steps 1 … step

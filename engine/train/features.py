@@ -70,9 +70,9 @@ class Teacher:
         return Lesson(
             token_ids=torch.tensor(token_ids),
             num_prompt=num_prompt,
-            features=self._features.read(range(len(token_ids))).half(),
-            top_ids=F.pad(ids.int(), (0, TOP - ids.shape[1], *before)),
-            top_probs=F.pad(probs.half(), (0, TOP - ids.shape[1], *before)),
+            features=self._features.read(range(len(token_ids))).half().cpu(),
+            top_ids=F.pad(ids.int(), (0, TOP - ids.shape[1], *before)).cpu(),
+            top_probs=F.pad(probs.half(), (0, TOP - ids.shape[1], *before)).cpu(),
         )
 
 

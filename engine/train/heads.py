@@ -6,6 +6,7 @@ Knows nothing of what happens inside a drafter or the loop.
 import argparse
 import hashlib
 import json
+import os
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -84,9 +85,9 @@ def draft_lm(plan: Plan, layers: int = 4, heads: int = 5, inner: int = 768) -> R
 RECIPES = {
     "eagle": eagle(Plan(passes=4.0), Aims()),
     "eagle_unshifted": eagle(Plan(passes=2.0), Aims(is_shifted=False)),
-    "eagle3": eagle(Plan(passes=3.0), Aims(steps=2, feature_weight=0.0, law_weight=1.0), True, 1280),
-    "medusa": medusa(Plan(passes=2.0)),
-    "draft_lm": draft_lm(Plan(passes=5.0)),
+    "eagle3": eagle(Plan(passes=4.0), Aims(steps=2, feature_weight=0.0, law_weight=1.0), True, 1280),
+    "medusa": medusa(Plan(passes=3.0)),
+    "draft_lm": draft_lm(Plan(passes=4.0)),
 }
 
 
@@ -99,10 +100,12 @@ def main(kind: str, arguments: list[str]) -> int:
     parser.add_argument("--out", type=Path, default=SHIPPED)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # huge pages: clearing small ones took half of the time
     recipe = RECIPES[kind]
     plan = Plan(**{**asdict(recipe.plan), "passes": options.passes})
     answers = store.load(options.answers)
-    model = Model(weights.load(options.model), "float16")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = Model(weights.load(options.model), "float16", device)
     if model.sha256 != answers.sha256:
         print(f"These answers are of other weights ({answers.sha256[:12]}) than {options.model}.")
         return 2
@@ -111,8 +114,8 @@ def main(kind: str, arguments: list[str]) -> int:
     kept = [lesson for index, lesson in enumerate(lessons) if is_held_out(index)]
     torch.manual_seed(plan.seed)
     ids = draft_vocabulary(learned, model.config.vocab_size, NUM_DRAFT_IDS)
-    words = Words(model.config.vocab_size, ids, linear.unpack(model.head)[ids].float())
-    pupil = recipe.new(model, words)
+    words = Words(model.config.vocab_size, ids, linear.unpack(model.head)[ids.to(device)].float())
+    pupil = recipe.new(model, words).to(device)
     about = hashlib.sha256(json.dumps([recipe.about, asdict(pupil.shape)]).encode()).hexdigest()[:8]
     done = train(pupil, learned, plan, folder(answers) / f"{kind}-{about}.pt")
     by_temperature = _examined(pupil, kept, answers)
@@ -123,7 +126,7 @@ def main(kind: str, arguments: list[str]) -> int:
         "plan": asdict(plan), **recipe.about, **done,
         "held_out": by_temperature, "draft_vocabulary": NUM_DRAFT_IDS,
         "file_sha256": hashlib.sha256((options.out / f"{kind}.safetensors").read_bytes()).hexdigest(),
-        "machine": _machine(), "date": time.strftime("%Y-%m-%d"),
+        "machine": _machine(model.device), "date": time.strftime("%Y-%m-%d"),
     }  # fmt: skip
     (options.out / f"{kind}.json").write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(by_temperature))
@@ -150,8 +153,8 @@ def draft_vocabulary(learned: Sequence[Lesson], vocab: int, size: int) -> torch.
 def save(kind: str, pupil: Pupil, target: str, into: Path) -> None:
     """Writes what was learned as `engine.head.read` reads it, in fp16."""
     into.mkdir(parents=True, exist_ok=True)
-    tensors = {name: value.detach().half().contiguous() for name, value in pupil.named_parameters()}
-    tensors["draft_ids"] = pupil.words.draft_ids.int()
+    tensors = {name: value.detach().half().cpu().contiguous() for name, value in pupil.named_parameters()}
+    tensors["draft_ids"] = pupil.words.draft_ids.int().cpu()
     about = {"kind": kind, "target": target, "shape": asdict(pupil.shape)}
     building = into / f".{kind}.building"
     save_file(tensors, building, {"head": json.dumps(about)})
@@ -172,6 +175,7 @@ def _examined(pupil: Pupil, kept: Sequence[Lesson], answers: Answers) -> dict[st
     return found
 
 
-def _machine() -> str:
-    products = "bf16" if is_bf16_fast() else "fp32"
-    return f"{platform.machine()}, {torch.get_num_threads()} threads, {products} products, torch {torch.__version__}"
+def _machine(device: torch.device) -> str:
+    products = "bf16" if is_bf16_fast(device) else "fp32"
+    place = torch.cuda.get_device_name() if device.type == "cuda" else f"{torch.get_num_threads()} threads"
+    return f"{platform.machine()}, {place}, {products} products, torch {torch.__version__}"

@@ -10,7 +10,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,8 +34,8 @@ class Class:
     is_answer: Tensor  # (sequences, tokens) bool
 
     @classmethod
-    def of(cls, lessons: Sequence[Lesson], longest: int) -> "Class":
-        """Each sequence's first `longest` tokens."""
+    def of(cls, lessons: Sequence[Lesson], longest: int, device: torch.device | None = None) -> "Class":
+        """Each sequence's first `longest` tokens, on a device (None: the CPU)."""
         lengths = [min(longest, len(lesson.token_ids)) for lesson in lessons]
         shape = (len(lessons), max(lengths))
         width = lessons[0].features.shape[1]
@@ -53,7 +53,7 @@ class Class:
             made.top_probs[row, :length] = lesson.top_probs[:length].float()
             made.is_answer[row, lesson.num_prompt - 1 : length] = True
         made.is_answer[:, -1:] &= made.top_probs[:, -1:, 0] > 0
-        return made
+        return cls(*(getattr(made, field.name).to(device) for field in fields(cls)))
 
 
 class Pupil(Protocol):
@@ -91,18 +91,19 @@ def train(pupil: Pupil, lessons: Sequence[Lesson], plan: Plan, checkpoint: Path)
     optimizer = torch.optim.AdamW(pupil.parameters(), lr=plan.rate, betas=(0.9, 0.95), weight_decay=0.01)
     done = {"step": 0, "tokens": 0, "seconds": 0.0, "loss": math.nan}
     if checkpoint.exists():
-        saved = torch.load(checkpoint, weights_only=True)
+        saved = torch.load(checkpoint, weights_only=True, map_location=pupil.words.head.device)
         pupil.load_state_dict(saved["pupil"])
         optimizer.load_state_dict(saved["optimizer"])
         done = saved["done"]
+    device = pupil.words.head.device
     start, last_save = time.perf_counter() - done["seconds"], time.perf_counter()
     for step, chosen in enumerate(_batches(lessons, plan, num_steps)):
         if step < done["step"]:
             continue
         for group in optimizer.param_groups:
             group["lr"] = plan.rate * _share_of_rate(step, num_steps, plan.warmup)
-        batch = Class.of(chosen, plan.longest)
-        with torch.autocast("cpu", torch.bfloat16, enabled=is_bf16_fast()):
+        batch = Class.of(chosen, plan.longest, device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=is_bf16_fast(device)):
             loss = pupil.loss(batch)
         optimizer.zero_grad()
         loss.backward()
@@ -123,9 +124,9 @@ def train(pupil: Pupil, lessons: Sequence[Lesson], plan: Plan, checkpoint: Path)
     return done
 
 
-def is_bf16_fast() -> bool:
-    """Whether this processor multiplies bf16 matrices faster than fp32 (AMX). Weights and losses stay fp32 anyway."""
-    return bool(torch.cpu.get_capabilities().get("amx_tile", False))
+def is_bf16_fast(device: torch.device) -> bool:
+    """Whether it multiplies bf16 matrices faster than fp32 (AMX, or a GPU). Weights and losses stay fp32 anyway."""
+    return device.type == "cuda" or bool(torch.cpu.get_capabilities().get("amx_tile", False))
 
 
 @torch.no_grad()
@@ -133,13 +134,13 @@ def examine(pupil: Pupil, lessons: Sequence[Lesson], steps: int, size: int = 8) 
     """Of drafts whose predecessors were all right, the share that is what the target prefers: one per position."""
     right, asked = torch.zeros(steps), torch.zeros(steps)
     for first in range(0, len(lessons), size):
-        batch = Class.of(lessons[first : first + size], 10**6)
+        batch = Class.of(lessons[first : first + size], 10**6, pupil.words.head.device)
         wanted, alive = batch.top_ids[..., 0], batch.is_answer.clone()
         for step, predicted in enumerate(pupil.unroll(batch, steps)):
             alive = alive & batch.is_answer
-            asked[step] += alive.sum()
+            asked[step] += alive.sum().item()
             alive = alive & (predicted == wanted)
-            right[step] += alive.sum()
+            right[step] += alive.sum().item()
             alive = torch.nn.functional.pad(alive[:, :-1], (1, 0))  # the chain goes on at the next row
             follows = torch.nn.functional.pad(wanted[:, :-1] == batch.token_ids[:, 1:], (1, 0))
             alive = alive & follows  # a sampled answer may leave the target's favourite: that chain is not seen further

@@ -15,9 +15,9 @@ class Words:
 
     def __init__(self, vocab: int, draft_ids: Tensor, head: Tensor) -> None:
         """draft_ids (drafts,) int64, sorted; head (drafts, hidden): one row each."""
-        self.draft_ids, self.head = draft_ids, head
-        self._index = torch.full((vocab,), -1, dtype=torch.int64)
-        self._index[draft_ids] = torch.arange(len(draft_ids))
+        self.draft_ids, self.head = draft_ids.to(head.device), head
+        self._index = torch.full((vocab,), -1, dtype=torch.int64, device=head.device)
+        self._index[self.draft_ids] = torch.arange(len(draft_ids), device=head.device)
 
     def logits(self, x: Tensor) -> Tensor:
         """(…, hidden) → (…, drafts)."""
@@ -56,7 +56,8 @@ def drawn(num_out: int, num_in: int, scale: float = 1.0) -> nn.Parameter:
 def rotated(x: Tensor, theta: float) -> Tensor:
     """Rotary positions 0 … rows − 1, halves paired as in Llama: x (…, rows, d)."""
     rows, d = x.shape[-2:]
-    angles = torch.outer(torch.arange(rows).float(), theta ** (-torch.arange(0, d, 2).float() / d))
+    positions, pairs = (torch.arange(*ends, device=x.device).float() for ends in ((rows,), (0, d, 2)))
+    angles = torch.outer(positions, theta ** (-pairs / d))
     cos, sin = angles.cos(), angles.sin()
     one, other = x.chunk(2, -1)
     return torch.cat((one * cos - other * sin, other * cos + one * sin), -1)
