@@ -39,6 +39,7 @@ def options(arguments: Sequence[str] | None = None, environment: Mapping[str, st
     add("model", "smollm2-135m", f"name, hub id, folder or .gguf file; {NO_MODEL!r} shows recorded runs only")
     add("drafter", "", "drafter of requests that name none")
     add("draft-model", "", "the smaller model that drafter draft_model runs")
+    add("published-head", "", "folder of an EAGLE, Medusa or speculators head that drafter published runs")
     add("dtype", "float16", "how weights are stored: float32, float16, bfloat16, int8")
     add("device", "cpu", "cpu or cuda")
     add("threads", "0", "threads of the engine, 0 leaves it to the machine", int)
@@ -51,7 +52,7 @@ def engine_settings(chosen: argparse.Namespace) -> dict[str, object]:
     """The engine's share of the options; an empty model means none."""
     names = ("dtype", "device", "threads", "num_blocks", "block_size")
     model = "" if chosen.model.lower() == NO_MODEL else chosen.model
-    drafting = {"drafter": chosen.drafter or None, "draft_model": chosen.draft_model or None}
+    drafting = {name: getattr(chosen, name) or None for name in ("drafter", "draft_model", "published_head")}
     return {name: getattr(chosen, name) for name in names} | {"model": model} | drafting
 
 

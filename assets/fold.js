@@ -83,10 +83,12 @@ const REQUEST = {
     request.num_reused = Math.max(request.num_reused, event.num_reused);
   },
   TreeGrown(request, event) { roundOf(request, event.round).grown = event; },
+  Viewed(request, event) { roundOf(request, event.round).viewed = event; },
   Drafted(request, event) { roundOf(request, event.round).drafted = event; },
   Verified(request, event) { roundOf(request, event.round).verified = event; },
   Probed(request, event) { roundOf(request, event.round).probed = event; },
   Inspected(request, event) { roundOf(request, event.round).inspected.push(event); },
+  LaidOut() {}, // a comparison made after the run changes nothing
   Sampled(request, event) {
     roundOf(request, event.round).sampled.push(event.index);
     const { index, token_id, piece, label, fate, round, p, p_model } = event;
@@ -123,7 +125,7 @@ function roundOf(request, number) {
   const last = request.rounds.at(-1);
   if (last?.round === number) return last; // an engine's rounds come one after the other
   const round = {
-    round: number, grown: null, drafted: null, verified: null, probed: null, inspected: [], sampled: [], bill: null,
+    round: number, grown: null, viewed: null, drafted: null, verified: null, probed: null, inspected: [], sampled: [], bill: null,
   };
   request.rounds.push(round);
   return round;

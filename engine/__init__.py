@@ -17,6 +17,7 @@ from engine.accounting import (
     SpeedupAccount,
     attention_intensity,
     blocks_needed,
+    break_even_context,
     decode_floor_seconds,
     expected_accepted,
     expected_tokens,
@@ -35,13 +36,17 @@ from engine.accounting import (
     reservation_waste,
     reusable_tokens,
     ridge,
+    sparse_tokens,
     speedup,
     speedup_with_verify,
     tokens_distribution,
     utilisation,
 )  # fmt: skip
 from engine.blocks import BlockPool, Copy
+from engine.composition_table import Cell, composition
 from engine.config import EngineConfig
+from engine.drafters.worth import MEASURED_ON as PASS_TIMES_MEASURED_ON
+from engine.drafters.worth import time_of_pass
 from engine.engine import Engine
 from engine.errors import EngineError, OutOfBlocks
 from engine.events import (
@@ -61,6 +66,7 @@ from engine.events import (
     Finished,
     Forwarded,
     Inspected,
+    LaidOut,
     Preempted,
     Prefilled,
     Probed,
@@ -69,6 +75,7 @@ from engine.events import (
     Submitted,
     TreeGrown,
     Verified,
+    Viewed,
 )  # fmt: skip
 from engine.laws import (
     EXACT_RULES,
@@ -81,6 +88,10 @@ from engine.laws import (
     processed_law,
     residual_law,
 )  # fmt: skip
+from engine.layouts import WAYS as TREE_LAYOUTS
+from engine.layouts import compare_layouts
+from engine.layouts import lay as lay_tree
+from engine.records import bench_record, drafter_card
 from engine.request import Completion, Request, SamplingParams
 from engine.sampling import draft_params, greedy_tokens, probabilities, sample, uniform
 from engine.state import State
@@ -89,6 +100,10 @@ from engine.trace import decode, encode, fold
 from engine.trace import load as load_trace
 from engine.trace import parse as parse_trace
 from engine.trace import save as save_trace
+from engine.tree import depths as tree_depths
+from engine.tree import mask as tree_mask
+from engine.tree import moves as tree_moves
+from engine.tree import with_root
 from engine.weights import ALLOWED as ALLOWED_MODELS
 from engine.weights import LoadedModel
 from engine.weights import load as load_model

@@ -22,7 +22,8 @@ class EngineConfig:
 
     model: a name, hub id, folder or .gguf file (see `engine.weights`). dtype: how weights are stored. block_size:
     tokens per block; num_blocks: blocks in the pool. max_batch_tokens: rows of one pass; max_running: requests in one
-    pass. drafter: the default for requests that name none; draft_model: the model that drafter "draft_model" runs.
+    pass. drafter: the default for requests that name none; draft_model: the model that drafter "draft_model" runs;
+    published_head: the folder of the head that drafter "published" runs (see `engine.published`).
     watch: heavy facts to report ("distributions"). Raises EngineError("bad_config") naming the value.
     """
 
@@ -38,6 +39,7 @@ class EngineConfig:
     prefix_caching: bool = True
     drafter: str | None = None
     draft_model: str | None = None
+    published_head: str | None = None
     watch: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -50,7 +52,8 @@ class EngineConfig:
                 end = f" and ≤ {largest}" if name == "threads" else ""
                 sentence = f"{name} is {value!r}; it must be a whole number ≥ {smallest}{end}"
                 raise EngineError("bad_config", sentence, name=name)
-        kinds = {"model": str, "device": str, "drafter": str | None, "draft_model": str | None, "prefix_caching": bool}
+        kinds = {"model": str, "device": str, "prefix_caching": bool}
+        kinds |= dict.fromkeys(("drafter", "draft_model", "published_head"), str | None)
         for name, kind in kinds.items():
             if not isinstance(getattr(self, name), kind):
                 wanted = getattr(kind, "__name__", str(kind))

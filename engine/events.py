@@ -209,6 +209,23 @@ class TreeGrown(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Viewed(Event):
+    """What a drafter saw of the target's cache when a round's drafting began; the verify pass reads all `num_blocks`.
+
+    `num_tokens` is the length of the sequence then. `sinks`, `retrieved` and `recent` are entries of the block table:
+    the first blocks, those that attention asked for, and the latest; the others were hidden.
+    """
+
+    request_id: str
+    round: int
+    num_tokens: int
+    num_blocks: int
+    sinks: tuple[int, ...]
+    retrieved: tuple[int, ...]
+    recent: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Drafted(Event):
     """Tokens proposed in a round, root first. `parents[i]` is the index of the node before token i, −1 the root.
 
@@ -323,8 +340,34 @@ class RoundFinished(Event):
     num_draft_cached: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaidOut(Event):
+    """A round's tree was computed once more, laid on the rows in one `way` (see `engine.layouts`), after the run.
+
+    The nodes are the root and the verified drafts; `parents[0]` is -1. `positions` are what each row was told.
+    `errors`: by how much a row's logits differ at most from those of its path decoded alone; `favourite_ids` is what
+    the row prefers, `plain_ids` what the path alone prefers. `path` and `plain_path` are the nodes, root first, that
+    greedy acceptance keeps by the one and by the other.
+    """
+
+    request_id: str
+    of_round: int
+    way: str
+    token_ids: tuple[int, ...]
+    pieces: tuple[str, ...]
+    parents: tuple[int, ...]
+    positions: tuple[int, ...]
+    errors: tuple[float, ...]
+    favourite_ids: tuple[int, ...]
+    favourite_pieces: tuple[str, ...]
+    plain_ids: tuple[int, ...]
+    plain_pieces: tuple[str, ...]
+    path: tuple[int, ...]
+    plain_path: tuple[int, ...]
+
+
 EVENT_TYPES: tuple[type[Event], ...] = (
     EngineStarted, Submitted, Admitted, Preempted, Finished,
     BlockTaken, BlockShared, BlockCopied, BlockFilled, BlockHashed, BlockHit, BlockEvicted, BlockFreed,
-    Forwarded, Prefilled, TreeGrown, Drafted, Verified, Probed, Inspected, Sampled, RoundFinished,
+    Forwarded, Prefilled, TreeGrown, Viewed, Drafted, Verified, Probed, Inspected, Sampled, RoundFinished, LaidOut,
 )  # fmt: skip

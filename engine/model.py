@@ -61,7 +61,13 @@ class Model:
         `layers` names the layers to run (None: all); the others neither read nor write their part of the cache.
         `features` keep hidden states on the way. Raises EngineError("bad_batch") before anything is written.
         """
-        rows = plan(batch, cache.num_blocks, cache.block_size, self.device)
+        return self.compute(plan(batch, cache.num_blocks, cache.block_size, self.device), cache, layers, features)
+
+    @torch.no_grad()
+    def compute(
+        self, rows: Plan, cache: KVCache, layers: Sequence[int] | None = None, features: Sequence[FeatureCache] = ()
+    ) -> Tensor:
+        """As `forward`, for rows whose positions, slots and sight are settled already."""
         x = linear.embed(self.embedding, rows.token_ids).to(self._activation_dtype)  # (rows, hidden)
         layers = range(self.config.num_layers) if layers is None else layers
         stops = {len(layers), *(number for kept in features for number in kept.layers)}

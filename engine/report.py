@@ -27,6 +27,7 @@ from engine.events import (
     Submitted,
     TreeGrown,
     Verified,
+    Viewed,
 )  # fmt: skip
 from engine.rounds import Round
 from engine.sequence import Sequence
@@ -98,6 +99,8 @@ class Reporter:
             )
         if item.proposal.candidates is not None:
             self._grown(item)
+        if item.proposal.view is not None:
+            self._viewed(item)
         if item.proposal.token_ids:
             self._drafted(item)
         if item.outcome is not None:
@@ -133,6 +136,19 @@ class Reporter:
             values=grown.values,
             expanded=grown.expanded,
             ranked=grown.ranked,
+        )
+
+    def _viewed(self, item: Round) -> None:
+        view = item.proposal.view
+        self.add(
+            Viewed,
+            request_id=item.sequence.id,
+            round=item.sequence.round,
+            num_tokens=view.num_tokens,
+            num_blocks=view.num_blocks,
+            sinks=view.sinks,
+            retrieved=view.retrieved,
+            recent=view.recent,
         )
 
     def _drafted(self, item: Round) -> None:

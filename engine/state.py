@@ -30,6 +30,7 @@ class Round:
 
     round: int
     grown: events.TreeGrown | None = None
+    viewed: events.Viewed | None = None
     drafted: events.Drafted | None = None
     verified: events.Verified | None = None
     probed: events.Probed | None = None
@@ -152,6 +153,8 @@ def _apply_to_request(state: State, request: RequestState, event: Event) -> None
             request.num_reused = max(request.num_reused, event.num_reused)
         case events.TreeGrown():
             _round(request, event.round).grown = event
+        case events.Viewed():
+            _round(request, event.round).viewed = event
         case events.Drafted():
             _round(request, event.round).drafted = event
         case events.Verified():

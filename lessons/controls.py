@@ -205,10 +205,11 @@ def permalink(t: Words, components: Mapping[str, Component]) -> None:
     button.click(None, inputs=list(components.values()), js=script)
     _follow(spec, components)
 
-    def restore(request: gr.Request) -> list[object]:
+    def restore(request: gr.Request) -> object:
         query = dict(request.query_params)
         wanted = query.get("lesson") == t.lesson
-        return [linked_value(c, query.get(name)) if wanted else gr.skip() for name, c in components.items()]
+        values = [linked_value(c, query.get(name)) if wanted else gr.skip() for name, c in components.items()]
+        return values if len(values) > 1 else values[0]  # Gradio takes a list for one component as its value
 
     Context.root_block.load(
         restore, outputs=list(components.values()), show_progress="hidden", queue=False, api_visibility="private"

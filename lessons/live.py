@@ -70,17 +70,22 @@ def status() -> Status:
 # ---- runs ---------------------------------------------------------------------------------------------------------
 
 
-def run(requests: Sequence[Request], mode: str = "together", forks: Sequence[tuple[str, int]] = ()) -> str:
+def run(
+    requests: Sequence[Request],
+    mode: str = "together",
+    forks: Sequence[tuple[str, int]] = (),
+    after: Callable[[Engine, Sequence[Event]], Iterator[Event]] | None = None,
+) -> str:
     """Start a run and return its id at once; mode is "together", "race" or "in_turn".
 
     forks: (request id, number of tokens): fork that request as soon as it has so many; a fork can be forked again.
-    Raises NotReady or EngineError.
+    after: see `Run`. Raises NotReady or EngineError.
     """
     if not 1 <= len(requests) <= MAX_REQUESTS:
         sentence = f"{len(requests)} requests; a run has 1 to {MAX_REQUESTS}"
         raise EngineError("bad_parameter", sentence, name="requests", value=len(requests))
     turns.check(requests, mode, forks)
-    new = Run(mode=mode, forks=forks, visitor=_visitor())
+    new = Run(mode=mode, forks=forks, visitor=_visitor(), after=after)
     new.requests = tuple(_prepared(request, new, mode) for request in requests)
     _worker.submit(new)
     return _shelf.add(new)

@@ -18,11 +18,13 @@ from engine import (
     EngineStarted,
     Event,
     Inspected,
+    LaidOut,
     Probed,
     Sampled,
     Submitted,
     TreeGrown,
     Verified,
+    Viewed,
     fold,
     parse_trace,
 )
@@ -123,6 +125,13 @@ def fault_of_lists(event: Event) -> str:
             if any(not _is_choice(chosen, len(event.token_ids)) for chosen in (event.expanded, event.ranked)):
                 return "a chosen node is not one of the tree, or is chosen twice"
             return _unequal(event, "token_ids", "pieces", "parents", "values")
+        case Viewed():
+            seen = event.sinks + event.retrieved + event.recent
+            if not _is_choice(seen, event.num_blocks) or list(seen) != sorted(seen):
+                return f"the blocks that are seen are not some of {event.num_blocks}, in order"
+        case LaidOut():
+            nodes = ("pieces", "parents", "positions", "errors", "favourite_ids", "favourite_pieces")
+            return _unequal(event, "token_ids", *nodes, "plain_ids", "plain_pieces") or _fault_of_paths(event)
         case Probed():
             return _unequal(event, "token_ids", "pieces", "parents", "favourite_ids", "favourite_pieces")
         case Verified():
@@ -184,6 +193,18 @@ class Order:
                 if any(not -1 <= parent < before + probe for probe, parent in enumerate(event.parents)):
                     return "a probe's parent does not come before it"
         return ""
+
+
+def _fault_of_paths(event: LaidOut) -> str:
+    """A path must be some of the nodes, from the root down, and every parent come before its node."""
+    if not event.parents or event.parents[0] != -1:
+        return "the first node is no root"
+    if any(not 0 <= parent < node for node, parent in enumerate(event.parents[1:], start=1)):
+        return "a parent does not come before its node"
+    paths = (event.path, event.plain_path)
+    if not all(path[:1] == (0,) and _is_choice(path, len(event.parents)) for path in paths):
+        return "a path is not one of the tree's"
+    return ""
 
 
 def _is_choice(nodes: tuple[int, ...], num_nodes: int) -> bool:

@@ -9,11 +9,11 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from engine import EngineError, Event, Request, RoundFinished, encode, load_trace
+from engine import Engine, EngineError, Event, Request, RoundFinished, encode, load_trace
 
 TRACE_FOLDER = Path(__file__).parent.parent / "assets" / "traces"
 RECORDED = "recorded-"
@@ -26,7 +26,8 @@ class Run:
     """One run. `place` is its place in the queue (0: it is running or over); `ending` says how it ended.
 
     ending: "" while it goes on, then "finished", "stopped", or the code of the error that ended it, which is `problem`.
-    visitor: whose run it is, "" where that is not known.
+    visitor: whose run it is, "" where that is not known. after: what the engine shall find out once the requests are
+    done, from the engine and the events so far; its events end the run.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Run:
         mode: str = "together",
         forks: Sequence[tuple[str, int]] = (),
         visitor: str = "",
+        after: Callable[[Engine, Sequence[Event]], Iterator[Event]] | None = None,
     ):
         if mode not in MODES:
             raise ValueError(f"mode is {mode!r}; it must be one of {MODES}")
@@ -43,6 +45,7 @@ class Run:
         self.mode = mode
         self.forks = tuple(forks)
         self.visitor = visitor
+        self.after = after
         self.is_recorded = False
         self.events: list[Event] = []
         self.num_bytes = 0  # of its JSON lines

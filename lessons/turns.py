@@ -4,7 +4,7 @@ Knows nothing of threads and pages: it drives an engine and appends what happene
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from engine import Engine, EngineError, Event, Finished, Request, RoundFinished, Sampled, Submitted
 from lessons.runs import Run
@@ -23,6 +23,7 @@ class Turns:
         self._lengths: dict[str, int] = {}  # tokens of each request, prompt and output
         self._ended: set[str] = set()
         self._forks = list(run.forks)
+        self._afterwards: Iterator[Event] | None = None
 
     def start(self) -> None:
         """Hand the requests to the engine. Raises EngineError with the first that is refused; none is left behind."""
@@ -40,13 +41,23 @@ class Turns:
         if self._run.is_stopping:
             self.abort()
             return False
+        if not self._clocks:
+            return self._go_on_after()
         news = self._engine.step(only=self._next())
         if not news:  # blocked on its own: let the engine see all of them, so that it can give one up
             news = self._engine.step()
         self._note(news)
         self._check_prompts(news)
         self._fork()
-        return bool(self._clocks)
+        return bool(self._clocks or self._run.after)
+
+    def _go_on_after(self) -> bool:
+        """One more event of what the run finds out once its requests are done; False when there is no more."""
+        if self._afterwards is None:
+            self._afterwards = self._run.after(self._engine, tuple(self._run.events)) if self._run.after else iter(())
+        news = next(self._afterwards, None)
+        self._run.append([] if news is None else [news])
+        return news is not None
 
     def abort(self) -> None:
         """End every request of the run; their blocks are free afterwards."""

@@ -16,17 +16,21 @@ from engine.drafters.specinfer import SpecInferDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.errors import EngineError
 from engine.model import Model
+from engine.published_head import PublishedHead
+from engine.published_medusa import PublishedMedusa
 
 __all__ = ["NAMES", "Drafter", "Proposal", "make"]
 
 NAMES = (
     "ngram", "suffix", "ngram_table", "layer_skip", "early_exit", "draft_model", "jacobi", "lookahead",
     "draft_lm", "specinfer", "medusa", "eagle", "eagle2", "eagle3", "eagle_unshifted", "magicdec", "triforce",
+    "published",
 )  # fmt: skip
 HEADS = {  # whose head, and how it drafts
     "eagle": ("eagle", EagleDrafter), "eagle_unshifted": ("eagle_unshifted", EagleDrafter),
     "eagle2": ("eagle", EagleTreeDrafter), "eagle3": ("eagle3", EagleTreeDrafter),
 }  # fmt: skip
+FROM_THE_TEXT = {"ngram": NgramDrafter, "suffix": SuffixDrafter, "jacobi": JacobiDrafter}
 MOST_IN_WINDOW = 16
 
 
@@ -34,45 +38,67 @@ def make(name: str, model: Model, cache: KVCache, shelf: Shelf) -> Drafter:
     """A drafter for one sequence.
 
     "layer_skip:3,7" skips those layers, "early_exit:20" keeps the first 20, "lookahead:5,4,3" has W, N and G,
-    "eagle2:chain" grows no tree, "magicdec:512" and "triforce:512" see 512 tokens beside the sinks; without a colon
-    the defaults apply.
+    "eagle2:chain" and "published:chain" grow no tree, "magicdec:512" and "triforce:512" see 512 tokens beside the
+    sinks, "magicdec:512,0" sees no sinks; without a colon the defaults apply.
     Raises EngineError("unknown_drafter" or "bad_layers") with what would be right.
     """
     kind, _, rest = name.partition(":")
+    if kind in FROM_THE_TEXT and not rest:
+        return FROM_THE_TEXT[kind]()
+    if kind == "lookahead":
+        return LookaheadDrafter(*_window(name, rest)) if rest else LookaheadDrafter()
+    if kind in HEADS and rest in ("", "chain"):
+        head, drafter = HEADS[kind]
+        return (EagleDrafter if rest else drafter)(shelf.head(head))
+    if kind == "published" and rest in ("", "chain"):
+        return _published(name, shelf.published())
+    drafter = _of_the_target(name, model, cache, shelf) or _of_the_shelf(name, model, cache, shelf)
+    if drafter is None:
+        raise EngineError("unknown_drafter", f"there is no drafter {name!r}; there are {', '.join(NAMES)}", name=name)
+    return drafter
+
+
+def _of_the_target(name: str, model: Model, cache: KVCache, shelf: Shelf) -> Drafter | None:
+    """Drafters that run the target itself, with fewer layers or less of its cache."""
+    kind, _, rest = name.partition(":")
     num_layers = model.config.num_layers
-    if kind == "ngram" and not rest:
-        return NgramDrafter()
-    if kind == "suffix" and not rest:
-        return SuffixDrafter()
-    if kind == "ngram_table" and not rest:
-        return NgramTableDrafter(shelf.ngram_table())
     if kind == "layer_skip":
         skipped = _layers(name, rest, num_layers) if rest else middle_pair(num_layers)
         return LayerSkipDrafter(model, cache, without(num_layers, skipped))
     if kind == "early_exit":
         first = _layers(name, rest, num_layers + 1)[0] if rest else max(1, num_layers * 5 // 6)
         return LayerSkipDrafter(model, cache, range(first))
-    if kind == "draft_model" and not rest:
-        return DraftModelDrafter(*shelf.draft_model(), vocab_size=model.config.vocab_size)
-    if kind == "draft_lm" and not rest:
-        return DraftModelDrafter(*shelf.draft_lm(), vocab_size=model.config.vocab_size)
-    if kind == "specinfer" and not rest:
-        others = (SuffixDrafter(),)
-        return SpecInferDrafter(*shelf.draft_lm(), model.config.vocab_size, cache.num_blocks, others)
-    if kind == "medusa" and not rest:
-        return MedusaDrafter(shelf.medusa())
-    if kind == "jacobi" and not rest:
-        return JacobiDrafter()
-    if kind == "lookahead":
-        return LookaheadDrafter(*_window(name, rest)) if rest else LookaheadDrafter()
-    if kind in HEADS and rest in ("", "chain"):
-        head, drafter = HEADS[kind]
-        return (EagleDrafter if rest else drafter)(shelf.head(head))
     if kind == "magicdec":
-        return MagicDecDrafter(model, cache, _tokens(name, rest) if rest else WINDOW)
+        return MagicDecDrafter(model, cache, *_window_and_sinks(name, rest))
     if kind == "triforce":
         return TriForceDrafter(model, cache, NgramDrafter(), _tokens(name, rest) if rest else WINDOW)
-    raise EngineError("unknown_drafter", f"there is no drafter {name!r}; there are {', '.join(NAMES)}", name=name)
+    return None
+
+
+def _of_the_shelf(name: str, model: Model, cache: KVCache, shelf: Shelf) -> Drafter | None:
+    """Drafters that need what was counted, trained or named in the config."""
+    vocab = model.config.vocab_size
+    if name == "ngram_table":
+        return NgramTableDrafter(shelf.ngram_table())
+    if name == "draft_model":
+        return DraftModelDrafter(*shelf.draft_model(), vocab)
+    if name == "draft_lm":
+        return DraftModelDrafter(*shelf.draft_lm(), vocab)
+    if name == "specinfer":
+        return SpecInferDrafter(*shelf.draft_lm(), vocab, cache.num_blocks, (SuffixDrafter(),))
+    if name == "medusa":
+        return MedusaDrafter(shelf.medusa())
+    return None
+
+
+def _published(name: str, head: PublishedHead | PublishedMedusa) -> Drafter:
+    """A tree from either kind; only EAGLE's heads draft a chain."""
+    if isinstance(head, PublishedMedusa) and name == "published":
+        return MedusaDrafter(head)
+    if isinstance(head, PublishedMedusa):
+        sentence = "Medusa's heads draft trees only; name the drafter published"
+        raise EngineError("unknown_drafter", sentence, name=name)
+    return (EagleTreeDrafter if name == "published" else EagleDrafter)(head)
 
 
 def _window(name: str, text: str) -> tuple[int, int, int]:
@@ -87,9 +113,15 @@ def _window(name: str, text: str) -> tuple[int, int, int]:
     raise EngineError("bad_parameter", sentence, name="drafter", value=name)
 
 
-def _tokens(name: str, text: str) -> int:
-    """The window of "magicdec:512"."""
-    if text.isascii() and text.isdecimal() and len(text) < 7 and int(text) > 0:
+def _window_and_sinks(name: str, text: str) -> tuple[int, ...]:
+    """Those of "magicdec:512,0" that are given, the defaults for the others."""
+    window, comma, sinks = text.partition(",")
+    return (_tokens(name, window), *([_tokens(name, sinks, 0)] if comma else ())) if text else ()
+
+
+def _tokens(name: str, text: str, smallest: int = 1) -> int:
+    """The window of "triforce:512"."""
+    if text.isascii() and text.isdecimal() and len(text) < 7 and int(text) >= smallest:
         return int(text)
     sentence = f"{name!r} must name a number of tokens after the colon, 1 or more"
     raise EngineError("bad_parameter", sentence, name="drafter", value=name)

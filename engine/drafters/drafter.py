@@ -34,13 +34,34 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
+class View:
+    """What a draft step sees of a cache of `num_blocks` blocks, as entries of the block table, in rising order.
+
+    sinks: the first blocks. retrieved: those that attention asked for. recent: the latest. num_tokens: the length of
+    the sequence.
+    """
+
+    num_tokens: int
+    num_blocks: int
+    sinks: tuple[int, ...]
+    retrieved: tuple[int, ...]
+    recent: tuple[int, ...]
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """All that is seen."""
+        return self.sinks + self.retrieved + self.recent
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """Drafted tokens: a chain (`parents=None`) or a tree (parents[i] is a draft's index, −1 the last known token).
 
     laws: (drafts, vocab), row i the law that token i was drawn from; None when each token is a point mass. For a tree
     drawn at random, see `engine.accept.DraftTree` for what `children` and `laws` mean. found_at: the position that a
     lookup copied from, −1 otherwise. probes: rows that ride along for what the target says there and are never
-    accepted; probe_parents counts drafts first, then probes, and the proposal must be a tree then.
+    accepted; probe_parents counts drafts first, then probes, and the proposal must be a tree then. view: what was seen
+    of the target's cache, where that was not all.
     """
 
     token_ids: tuple[int, ...]
@@ -51,6 +72,7 @@ class Proposal:
     probe_ids: tuple[int, ...] = ()
     probe_parents: tuple[int, ...] = ()
     candidates: Candidates | None = None
+    view: View | None = None
 
     @property
     def row_ids(self) -> tuple[int, ...]:

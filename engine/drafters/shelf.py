@@ -15,6 +15,9 @@ from engine.errors import EngineError
 from engine.head import SCRATCH, SHIPPED, Head, read
 from engine.medusa import Medusa, MedusaShape
 from engine.model import Model
+from engine.published import read_published
+from engine.published_head import PublishedHead
+from engine.published_medusa import PublishedMedusa
 from engine.tokenizer import Tokenizer
 
 
@@ -25,6 +28,7 @@ class Shelf:
         """tokenizer, model and cache are the target's."""
         self._config, self._tokenizer, self._model, self._cache = config, tokenizer, model, cache
         self._draft: tuple[Model, KVCache] | EngineError | None = None
+        self._published: PublishedHead | PublishedMedusa | EngineError | None = None
         self._heads: dict[str, Head] = {}
         self._medusa: Medusa | None = None
         self._lm: tuple[DraftLm, KVCache] | None = None
@@ -50,6 +54,25 @@ class Shelf:
             raise EngineError("other_tokenizer", sentence, draft=loaded.name, target=self._model.name)
         model = Model(loaded, self._config.dtype, self._config.device)
         return model, new_cache(model, self._config)
+
+    def published(self) -> PublishedHead | PublishedMedusa:
+        """The head of others that the config names. Raises EngineError, each time the same."""
+        if self._published is None:
+            try:
+                self._published = self._new_published()
+            except EngineError as error:
+                self._published = error
+        if isinstance(self._published, EngineError):
+            raise self._published
+        return self._published
+
+    def _new_published(self) -> PublishedHead | PublishedMedusa:
+        if self._config.published_head is None:
+            sentence = "no published head is set; name its folder as EngineConfig(published_head=…)"
+            raise EngineError("no_published_head", sentence, path="")
+        found = read_published(self._config.published_head)
+        kind = PublishedMedusa if found.layout == "medusa" else PublishedHead
+        return kind(found, self._model, self._cache)
 
     def head(self, name: str) -> Head:
         """The EAGLE head of that name."""

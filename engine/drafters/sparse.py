@@ -18,7 +18,7 @@ from engine.accept import accept_chain, accept_greedy
 from engine.accounting import blocks_needed
 from engine.batch import Batch, Part
 from engine.cache import KVCache
-from engine.drafters.drafter import NOTHING, Drafter, Proposal, draw, stack
+from engine.drafters.drafter import NOTHING, Drafter, Proposal, View, draw, stack
 from engine.features import FeatureCache
 from engine.model import Model
 from engine.sampling import draft_params, greedy_tokens, probabilities, uniform
@@ -35,10 +35,12 @@ REFRESH = 8  # rounds for which retrieved blocks are kept
 class SparseTarget:
     """The target with a view of its cache: sinks, the last `window` tokens, and blocks that the caller names."""
 
-    def __init__(self, model: Model, cache: KVCache, window: int, features: Ids[FeatureCache] = ()) -> None:
+    def __init__(
+        self, model: Model, cache: KVCache, window: int, features: Ids[FeatureCache] = (), sinks: int = SINKS
+    ) -> None:
         """features: what an inner drafter reads of the target's hidden states; the sparse pass fills them too."""
         self.model, self.cache, self.window, self.features = model, cache, window, features
-        self.num_sinks = blocks_needed(SINKS, cache.block_size)
+        self.num_sinks = blocks_needed(sinks, cache.block_size)
 
     def hidden(self, num_tokens: int) -> range:
         """The blocks between sinks and window: what a row hides if it is the last of `num_tokens` tokens."""
@@ -46,9 +48,15 @@ class SparseTarget:
 
     def seen(self, num_tokens: int, num_rows: int, kept: Ids[int] = ()) -> tuple[int, ...]:
         """The blocks in view of `num_rows` rows, the first of which is the last of `num_tokens` tokens."""
+        return self.view(num_tokens, num_rows, kept).blocks
+
+    def view(self, num_tokens: int, num_rows: int = 1, kept: Ids[int] = ()) -> View:
+        """The same, told apart by why a block is seen."""
         num_blocks = blocks_needed(num_tokens - 1 + num_rows, self.cache.block_size)
         hidden = self.hidden(num_tokens)
-        return (*range(hidden.start), *sorted({*kept} & {*hidden}), *range(hidden.stop, num_blocks))
+        retrieved = tuple(sorted({*kept} & {*hidden}))
+        recent = tuple(range(hidden.stop, num_blocks))
+        return View(num_tokens, num_blocks, tuple(range(hidden.start)), retrieved, recent)
 
     def logits(self, history: Ids[int], drafts: Ids[int], table: Ids[int], kept: Ids[int] = ()) -> Tensor:
         """What follows the last token of `history`, and each of `drafts` after it: (1 + drafts, vocab)."""
@@ -72,8 +80,9 @@ class MagicDecDrafter:
     caches = features = ()
     num_cached = 0
 
-    def __init__(self, model: Model, cache: KVCache, window: int = WINDOW) -> None:
-        self._target = SparseTarget(model, cache, window)
+    def __init__(self, model: Model, cache: KVCache, window: int = WINDOW, sinks: int = SINKS) -> None:
+        """sinks: 0 for a window alone, which shows what the first tokens are worth."""
+        self._target = SparseTarget(model, cache, window, sinks=sinks)
 
     def propose(self, sequence: Sequence, num_tokens: int, table: Ids[int]) -> Proposal:
         """A chain of `num_tokens` drafts, or nothing where the view is the whole cache."""
@@ -86,7 +95,7 @@ class MagicDecDrafter:
             drafts.append(token)
             laws.append(law)
             history.append(token)
-        return stack(drafts, laws)
+        return dataclasses.replace(stack(drafts, laws), view=self._target.view(len(sequence)))
 
     def update(self, sequence: Sequence, num_drafted: int, num_accepted: int) -> None:
         """Nothing to forget: the verify pass wrote every slot that drafting had written."""
@@ -172,7 +181,8 @@ class TriForceDrafter:
             if len(ahead) < len(sequence) + num_tokens:
                 inner = _twin(inner) if inner is self._inner else inner
                 inner.update(ahead, len(guess.token_ids), verdict.num_accepted)
-        return Proposal(tuple(ahead.token_ids[len(sequence) :]), None if laws[0] is None else torch.cat(laws))
+        drafts, view = ahead.token_ids[len(sequence) :], self._target.view(len(sequence), kept=self._kept)
+        return Proposal(tuple(drafts), None if laws[0] is None else torch.cat(laws), view=view)
 
     def _verify(self, ahead: Sequence, guess: Proposal, table: Ids[int]) -> tuple[Verdict, Tensor | None]:
         """What the sparse target makes of a chain, and the laws (tokens, vocab) that its tokens were drawn from."""

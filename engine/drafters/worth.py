@@ -7,7 +7,8 @@ on every machine. On a machine unlike the one it was measured on, a draft of the
 import bisect
 from collections.abc import Sequence
 
-# fp16, 2 cores of an Intel Xeon with AVX-512, `python -m engine.bench kernels`, 2026-11-30 ("pass n" over "pass 1").
+# fp16, 2 cores, `python -m engine.bench kernels` ("pass n" over "pass 1").
+MEASURED_ON = "Intel Xeon, AVX-512, 2026-11-30"
 ROWS, TIMES = (1, 2, 4, 5, 8, 16), (1.0, 1.0, 1.05, 1.10, 1.18, 2.03)
 STEP = 0.13  # one step of a trained head: `python -m engine.bench drafters`, the same machine
 MEDUSA = 0.06  # all of Medusa's heads once

@@ -86,8 +86,8 @@ RECIPES = {
     "eagle": eagle(Plan(passes=4.0), Aims()),
     "eagle_unshifted": eagle(Plan(passes=2.0), Aims(is_shifted=False)),
     "eagle3": eagle(Plan(passes=4.0), Aims(steps=2, feature_weight=0.0, law_weight=1.0), True, 1280),
-    "medusa": medusa(Plan(passes=3.0)),
-    "draft_lm": draft_lm(Plan(passes=4.0)),
+    "medusa": medusa(Plan(passes=2.0)),
+    "draft_lm": draft_lm(Plan(passes=3.0)),
 }
 
 
@@ -100,7 +100,7 @@ def main(kind: str, arguments: list[str]) -> int:
     parser.add_argument("--out", type=Path, default=SHIPPED)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # huge pages: clearing small ones took half of the time
+    os.putenv("THP_MEM_ALLOC_ENABLE", "1")  # huge pages: clearing small ones took half of the time
     recipe = RECIPES[kind]
     plan = Plan(**{**asdict(recipe.plan), "passes": options.passes})
     answers = store.load(options.answers)

@@ -1,0 +1,91 @@
+"""The drafter zoo in a real browser: two rankings, what each drafter reads, the arithmetic of Python, a phone."""
+
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+from fake_engine import FakeEngine
+from playwright.sync_api import Page, expect
+from sample_app import served
+from stage_page import mounted
+
+import app
+from lessons import drafters, live
+from lessons import drafters_account as account
+from lessons import page as pages
+from lessons.words import load
+
+pytestmark = pytest.mark.browser
+ZOO, INPUTS = "#drafters-zoo", "#drafters-inputs"
+ENTRIES = """async () => {
+  const { entriesOf } = await import(`${location.origin}/zoo_account.js`);
+  return entriesOf(player.state);
+}"""
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """Address of the book with this lesson alone, and an engine that makes up its tokens."""
+    with mock.patch.object(pages, "CHAPTERS", (("drafting", ("drafters",)),)):
+        application = app.build("")
+        live.start_with(lambda progress: FakeEngine())
+        with served(application) as address:
+            yield address
+    live.start_with(None)
+
+
+def test_browser_and_python_compute_the_same_rows_and_cards_show_what_is_read(page: Page) -> None:
+    events = live.events(drafters.recording("zoo"))
+    options = drafters.options_of(load("drafters", "en")) | {"veil": []}
+    mounted(page, events, ["zoo", "inputs"], options={"zoo": options, "inputs": options}, lesson="drafters")
+    names = {"speedUp": "speed_up", "roundCost": "round_cost", "draftCost": "draft_cost", "isSame": "is_same",
+             "tau": "tau", "alpha": "alpha", "name": "name"}  # fmt: skip
+    rows, entries = page.evaluate(ENTRIES), account.entries(events)
+    for row, entry in zip(rows, entries, strict=True):
+        for theirs, mine in names.items():
+            value = getattr(entry, mine)
+            assert row[theirs] == (pytest.approx(value) if isinstance(value, float) else value)
+    order = [row["name"] for row in sorted(rows, key=lambda row: -row["tau"])]
+    page.locator("[data-sort=tau]").click()
+    found = page.locator(".zoo-table tr[data-name]").evaluate_all("all => all.map((one) => one.dataset.name)")
+    assert found[0] == order[0]
+    card = page.locator(".inputs-card[data-drafter=eagle]")
+    expect(card.locator(".inputs-state.is-true")).to_have_count(1)
+    expect(card.locator(".inputs-token.is-read")).to_have_count(1)
+    expect(page.locator(".inputs-card[data-drafter=layer_skip] .inputs-cache")).to_be_visible()
+
+
+def test_numbers_stay_covered_until_both_predictions_are_made(page: Page, url: str) -> None:
+    page.goto(url, wait_until="commit")
+    cover = page.locator(f"{ZOO} .zoo-cover")
+    expect(cover).to_be_visible()
+    expect(page.locator(f"{ZOO} .zoo-table")).to_be_hidden()
+    for name in ("fastest", "longest"):
+        box = page.locator(f"#drafters-predict-{name}")
+        box.get_by_role("radio").first.check()
+        box.locator(".predict-commit").click()
+    expect(cover).to_be_hidden()
+    expect(page.locator(f"{ZOO} .zoo-verdict")).to_contain_text("Most tokens per pass")
+
+
+def test_a_live_run_fills_the_table_and_no_drafter_is_answered_in_words(page: Page, url: str) -> None:
+    page.goto(url, wait_until="commit")
+    expect(page.locator(f"{INPUTS} .inputs-card").first).to_be_attached()
+    page.locator("#drafters-run").click()
+    expect(page.locator(f"{ZOO} .badge-measured")).to_be_visible()
+    expect(page.locator(f"{ZOO} tr[data-name=layer_skip]")).to_be_visible()
+    for box in page.get_by_role("checkbox").all():
+        box.uncheck()
+    page.locator("#drafters-run").click()
+    expect(page.locator("#drafters-remark [role=alert]")).to_have_text(load("drafters", "en")("remark.none"))
+
+
+def test_the_chinese_page_fits_a_phone(phone: Page, url: str) -> None:
+    phone.goto(f"{url}/zh/", wait_until="commit")
+    phone.locator(f"{ZOO} .zoo-cover button").click()
+    expect(phone.locator(f"{ZOO} .zoo-scatter")).to_be_visible()
+    expect(phone.locator(f"{INPUTS} .inputs-card").first).to_be_attached()
+    assert phone.evaluate("document.documentElement.scrollWidth") <= 390
+    text = phone.locator("body").inner_text()
+    assert "{{" not in text
+    assert "undefined" not in text

@@ -1,0 +1,285 @@
+"""Tests of the drafter zoo: the numbers of a run, the experiments, the typical rule, the record, words and page."""
+
+import dataclasses
+import json
+import math
+from types import SimpleNamespace
+
+import gradio as gr
+import numpy as np
+import pytest
+from toys import toy_engine
+
+from engine import (
+    Drafted,
+    Finished,
+    RoundFinished,
+    Sampled,
+    SamplingParams,
+    Submitted,
+    Verified,
+    bench_record,
+    composition,
+    drafter_card,
+    output_law,
+    records,
+)
+from lessons import asking, drafters, drafters_figures, drafters_findings, drafters_tables, drafters_typical, live
+from lessons import drafters_account as account
+from lessons import drafters_runs as runs
+from lessons.drafters_proof import LINES, checked
+from lessons.drafters_tables import Guesses
+from lessons.words import LANGUAGES, load
+
+SUBMITTED = {
+    "step": 0, "clock": 0.0, "prompt_ids": (1,), "pieces": ("A",), "draft_temperature": None, "temperature": 0.0,
+    "top_p": 1.0, "top_k": 0, "min_p": 0.0, "rule": "exact", "seed": 0, "max_new_tokens": 9, "parent": "", "fork_at": 0,
+}  # fmt: skip
+
+
+def told(name, rounds, seconds, drafter="made-up", parents=(-1, 0)):
+    """The events of one request by hand: each round (tokens, verdicts), each of so many seconds on its own clock."""
+    events = [Submitted(request_id=name, drafter=drafter, draft_length=2, **SUBMITTED)]
+    index = 0
+    for number, (num_tokens, verdicts) in enumerate([(1, ()), *rounds]):
+        at = {"step": number, "clock": 0.0, "request_id": name, "round": number}
+        if verdicts:
+            num = len(verdicts)
+            drafts = at | {"token_ids": tuple(range(num)), "q": (1.0,) * num}
+            events.append(Drafted(**drafts, drafter=drafter, pieces=("x",) * num, parents=parents, is_point_mass=True,
+                                  found_at=-1, seconds=0.0))  # fmt: skip
+            events.append(Verified(**drafts, rule="exact", p=(1.0,) * num, p_model=(), u=(None,) * num,
+                                   verdicts=verdicts, num_accepted=verdicts.count("accepted"), num_rows=1 + num,
+                                   ))  # fmt: skip
+        for _ in range(num_tokens):
+            events.append(Sampled(**at, index=index, token_id=index, piece="x", label="x", fate="target", p=1.0,
+                                  p_model=None))  # fmt: skip
+            index += 1
+        events.append(RoundFinished(**at, seconds_draft=0.1 if verdicts else 0.0, seconds_forward=0.0,
+                                    seconds_accept=0.0, seconds_other=0.0, request_clock=seconds * (number + 1),
+                                    num_cached=index, num_draft_cached=0))  # fmt: skip
+    return events
+
+
+BOTH, FIRST, NONE = ("accepted", "accepted"), ("accepted", "rejected"), ("rejected", "unreached")
+PLAIN = told("plain", [(1, ())] * 6, 1.0, drafter="")
+DRAFTED = told("drafted", [(3, BOTH), (2, FIRST), (1, NONE)], 2.0)
+
+
+# ---- the numbers of a run -------------------------------------------------------------------------------------------
+
+
+def test_an_example_by_hand_three_rounds_of_two_drafts():
+    plain, drafted = account.entries(PLAIN + DRAFTED)
+    assert (plain.tau, plain.speed_up, plain.alpha, plain.draft_cost) == (1, 1, None, None)
+    assert drafted.by_depth == ((2, 3), (1, 2))
+    assert drafted.conditional == pytest.approx((2 / 3, 1 / 2))
+    assert (drafted.alpha, drafted.tau) == (pytest.approx(3 / 5), 2)
+    assert drafted.expected == pytest.approx(1 + 2 / 3 + 2 / 3 * 1 / 2)  # 1 + Σ ∏ α
+    assert (drafted.round_cost, drafted.speed_up) == (pytest.approx(2), pytest.approx(1))  # τ = 2 at two steps a round
+    assert drafted.draft_cost == pytest.approx(0.05)
+    assert drafted.is_same
+
+
+def test_siblings_count_once_a_round_and_a_text_that_differs_is_told():
+    tree = told("tree", [(2, ("rejected", "accepted"))], 1.0, parents=(-1, -1))
+    assert account.entries(PLAIN + tree)[1].by_depth == ((1, 1),)
+    other = [_with_token(event, 77) if isinstance(event, Sampled) and event.index == 2 else event for event in DRAFTED]
+    assert account.entries(PLAIN + other)[1].is_same is False
+
+
+def _with_token(event, token_id):
+    return dataclasses.replace(event, token_id=token_id)
+
+
+def test_without_plain_decoding_there_are_no_costs_and_clocks_that_stand_still_give_no_row():
+    (alone,) = account.entries(DRAFTED)
+    assert (alone.speed_up, alone.round_cost, alone.is_same) == (None, None, None)
+    assert account.entries(told("still", [(1, ())] * 3, 0.0)) == []
+    assert account.entries([]) == []
+
+
+@pytest.mark.parametrize("drafter", ["eagle", "eagle2", "medusa", "ngram_table", "tree", "random"])
+def test_on_a_toy_engine_acceptance_by_position_gives_tau_and_greedy_text_is_that_of_plain_decoding(drafter):
+    settings = runs.Settings(prompt=[1, 2, 3], length=40)
+    (plain,) = runs.zoo_requests(settings)
+    params = SamplingParams(40, draft_length=3, seed=1)
+    asked = [plain, dataclasses.replace(plain, params=params, drafter=drafter, id=drafter, cache_salt=drafter)]
+    events = list(runs.recorded(toy_engine(), asked))
+    _, entry = account.entries(events)
+    cut = 1 / entry.num_rounds  # the last round may be cut off before all that was accepted
+    assert abs(entry.expected - entry.tau) <= 3 * cut + 1e-9
+    assert entry.is_same is True
+    assert math.isclose(entry.speed_up, entry.tau / entry.round_cost)
+
+
+# ---- the experiments ------------------------------------------------------------------------------------------------
+
+
+def test_the_three_experiments_are_told_apart_by_their_runs():
+    assert drafters_figures.kind_of(account.entries(PLAIN + DRAFTED)) == "zoo"
+    again = told("again", [(1, NONE)] * 2, 1.0)
+    assert drafters_figures.kind_of(account.entries(PLAIN + DRAFTED + again)) == "deep"
+    hot = [SimpleNamespace(name=str(heat), drafter="eagle", temperature=heat) for heat in (0.0, 1.0)]
+    assert drafters_figures.kind_of(hot) == "hot"
+
+
+def test_every_experiment_has_one_plain_run_distinct_names_and_few_enough_requests():
+    for make in drafters.EXPERIMENTS.values():
+        requests = make(runs.Settings(drafters=tuple(runs.ZOO)))
+        names = [request.id for request in requests]
+        assert names.count(runs.PLAIN) == 1
+        assert len(set(names)) == len(names) <= live.MAX_REQUESTS
+
+
+def test_a_greedy_draft_is_asked_for_as_draft_temperature_zero():
+    hot = runs.hot_requests(runs.Settings())
+    greedy = [request.params.draft_temperature for request in hot if request.id.endswith("greedy")]
+    assert greedy
+    assert set(greedy) == {0.0}
+
+
+def test_a_drafter_without_its_weights_is_missing_and_not_offered(monkeypatch):
+    monkeypatch.setattr(runs, "drafter_card", lambda name: None)
+    assert {"eagle", "eagle2", "medusa", "ngram_table"} <= set(runs.missing())
+    assert "ngram" in runs.usual()
+    assert not set(runs.usual()) & set(runs.missing())
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_bad_input_gets_a_sentence_and_starts_nothing(language, monkeypatch):
+    t = load("drafters", language)
+    monkeypatch.setattr(asking, "warn", lambda t, sentence: None)
+    for values, key in ((["", ["ngram"], 0], ""), ([None, ["ngram"], 0], ""), (["x", [], 0], "remark.none"),
+                        (["x", None, 0], "remark.none"), (["x", ["<b>"], 0], "remark.none")):  # fmt: skip
+        bar, remark = drafters.started(t, "zoo", values)
+        assert isinstance(bar, dict)
+        assert "alert" in remark
+        assert not key or t(key) in remark
+
+
+# ---- typical acceptance and the greedy draft ------------------------------------------------------------------------
+
+
+def test_typical_acceptance_is_not_exact_and_more_of_the_likely_comes_out_when_cold():
+    found = drafters_typical.case(1.0)
+    before, _ = found.entropies
+    assert found.threshold == pytest.approx(min(0.09, 0.3 * math.exp(-before)))
+    assert np.abs(found.comes_out - found.p).max() > 0.01
+    assert np.allclose(output_law(found.p, found.q, "exact"), found.p)
+    hot, cold = drafters_typical.case(2.0), drafters_typical.case(0.3)
+    assert (hot.p > hot.threshold).sum() > (cold.p > cold.threshold).sum()
+
+
+def test_the_law_of_the_derivation_is_the_engine_s():
+    found = drafters_typical.case(1.0)
+    passing = found.p > found.threshold
+    mine = found.q * passing + (1 - found.q[passing].sum()) * found.p
+    assert np.allclose(mine, found.comes_out)
+
+
+def test_a_greedy_draft_may_be_accepted_less_often_or_more():
+    table = drafters_typical.greedy_table(load("drafters", "en"))
+    assert "| 0.70 | 0.20 |" in table
+    assert "| 0.70 | 0.90 |" in table
+
+
+@pytest.mark.parametrize("group", LINES)
+def test_every_line_that_claims_something_is_proved(group):
+    for line in LINES[group]:
+        assert checked(line) == bool(line.sides()), line.key
+
+
+# ---- what ships -----------------------------------------------------------------------------------------------------
+
+
+def test_a_record_is_found_by_name_alone_and_a_broken_one_is_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "RESULTS", tmp_path)
+    (tmp_path / "good.json").write_text('{"a": 1}')
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "list.json").write_text("[]")
+    assert bench_record("good") == {"a": 1}
+    assert [bench_record(name) for name in ("broken", "list", "none", "../good")] == [None] * 4
+
+
+def test_a_card_s_tau_is_that_of_its_acceptance_by_position():
+    card = drafter_card("eagle")
+    assert drafter_card("no such drafter") is None
+    shares, taus = card["held_out"]["0.0"]["acceptance"], card["held_out"]["0.0"]["tau"]
+    for length, tau in taus.items():
+        expected = 1 + sum(math.prod(shares[:depth]) for depth in range(1, int(length) + 1))
+        assert expected == pytest.approx(tau, abs=2e-3)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_bench_s_record_is_a_table_with_its_badge_and_without_one_there_is_a_sentence(language):
+    t = load("drafters", language)
+    assert t("record.none").split("`")[0] in drafters_tables.record_table(t, None)
+    kinds = {"overall": 1.2, "chat": {"speed_up": 1.5, "tau": 2.25}, "code": {"speed_up": 0.9, "tau": 1.5}}
+    record = {"cpu": "A CPU", "dtype": "float16", "date": "2026-11-30", "repeats": 5, "new_tokens": 96,
+              "temperature": 0.0, "drafters": {"eagle K=2": kinds, "eagle3:chain K=2": kinds}}  # fmt: skip
+    table = drafters_tables.record_table(t, json.loads(json.dumps(record)))
+    for text in ("1.50×", "2.25", "A CPU", "2026-11-30", "badge-recorded", "EAGLE-3", t("record.chat")):
+        assert text in table
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_works_together_has_a_row_for_every_drafter_and_a_sentence_for_every_reason(language):
+    t = load("drafters", language)
+    table = drafters_tables.together_table(t)
+    assert table.count("<tr>") == 1 + len(runs.ZOO)
+    for name in runs.ZOO:
+        for cell in composition(name):
+            assert t(f"together.{cell.partner}")
+            assert cell.status == "runs" or t(f"together.reason.{cell.reason}") in table
+
+
+# ---- the page -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_page_is_built_in_both_languages_and_stays_small(language):
+    with gr.Blocks() as page:
+        drafters.build(load("drafters", language))
+    layout = (gr.Row, gr.Column, gr.Accordion, gr.Group, gr.Blocks)
+    components = [block for block in page.blocks.values() if not isinstance(block, layout)]
+    assert len(components) <= 44  # of which Gradio's own forms are four
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_drafter_family_and_line_has_its_words(language):
+    t = load("drafters", language)
+    for name, kind in runs.ZOO.items():
+        assert t(f"stage.name.{name}")
+        assert t(f"stage.family.{kind.family}")
+    assert [t(f"line.{line.key}") for lines in LINES.values() for line in lines]
+    for key in ("fastest", "longest"):
+        assert all(f"predict.{key}.choice.{letter}" in t for letter in drafters.LETTERS)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_recorded_run_fills_chart_and_table_and_the_guesses_are_set_against_it(language):
+    t = load("drafters", language)
+    zoo, deep, hot, table = drafters.found(t, drafters.recording("zoo"), Guesses("eagle2", "suffix"))
+    assert len(zoo.data) > 4
+    assert isinstance(deep, dict)
+    assert isinstance(hot, dict)
+    assert "badge-recorded" in table
+    assert t("stage.name.layer_skip") in table
+    assert drafters.found(t, "no such run", Guesses())[3].count(t("reconcile.nothing")) == 1
+
+
+def test_requests_that_ended_by_an_error_are_named(monkeypatch):
+    t = load("drafters", "en")
+    ended = Finished(step=1, clock=0.0, request_id="<b>", text="", finish_reason="error", message="", num_tokens=0)
+    monkeypatch.setattr(live, "events", lambda run_id: [*PLAIN, ended])
+    assert drafters_findings.remark(t, "no such run").endswith("model: &#60;b&#62;.")
+    monkeypatch.setattr(live, "events", lambda run_id: PLAIN)
+    assert not drafters_findings.remark(t, "no such run")
+
+
+def test_in_the_recorded_run_every_greedy_text_is_that_of_plain_decoding_and_the_rankings_differ():
+    found = account.entries(live.events(drafters.recording("zoo")))
+    assert all(entry.is_same and entry.is_finished for entry in found)
+    drafted = [entry for entry in found if entry.name != runs.PLAIN]
+    assert max(drafted, key=lambda one: one.tau) is not max(drafted, key=lambda one: one.speed_up)
