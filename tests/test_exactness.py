@@ -18,7 +18,7 @@ NUM_RUNS = 5_000
 PROMPT = [1, 2, 3, 1, 2]
 DRAFTERS = [
     "none", "ngram", "suffix", "ngram_table", "layer_skip", "early_exit:3", "small", "eagle", "random", "tree", "iid",
-    "distinct", "lookahead:3,3,2", "eagle2", "medusa", "lm", "specinfer",
+    "distinct", "lookahead:3,3,2", "eagle2", "medusa", "lm", "specinfer", "triforce_lm",
 ]  # fmt: skip
 SPARSE = ["magicdec:4", "triforce:8"]
 DRAFTERS += SPARSE
@@ -43,7 +43,7 @@ def engine():
 
 def prompt_for(drafter: str) -> list[int]:
     """A sparse view hides nothing of a short text."""
-    return PROMPT * 3 + PROMPT[:1] if drafter in SPARSE else PROMPT
+    return PROMPT * 3 + PROMPT[:1] if drafter in (*SPARSE, "triforce_lm") else PROMPT
 
 
 def law_of_pairs(engine, params: SamplingParams, prompt: list[int] = PROMPT) -> np.ndarray:
@@ -81,7 +81,7 @@ DRAWING = ("layer_skip", "early_exit:3", "small", "lm", "specinfer", *SPARSE)  #
 # Runs cost minutes: what a rule verifies that stands here in full already meets the samplers that differ most.
 FEWER = {
     "suffix": ("plain",), "ngram_table": ("plain",), "lookahead:3,3,2": ("plain",), "medusa": ("cold and narrow",),
-    "eagle2": ("plain", "min_p and penalty"), "lm": ("plain", "hot draft"),
+    "eagle2": ("plain", "min_p and penalty"), "lm": ("plain", "hot draft"), "triforce_lm": ("plain",),
     "specinfer": ("plain", "min_p and penalty", "greedy draft", "hot draft"), **dict.fromkeys(SPARSE, ("hot draft",)),
 }  # fmt: skip
 CASES = [

@@ -18,7 +18,7 @@ from engine.bench import long_context
 from engine.bench.pass_costs import Costs, Shape, fitted, shapes
 from engine.cache import KVCache
 from engine.drafters import sparse
-from engine.drafters.draft_model import DraftModelDrafter
+from engine.drafters.draft_model import DraftModelDrafter, StreamingDraftDrafter
 from engine.drafters.sparse import MagicDecDrafter, SparseTarget, TriForceDrafter, chunk_attention, retrieve
 from engine.events import Drafted, Preempted, RoundFinished, Sampled, Verified
 from engine.model import Model
@@ -29,6 +29,7 @@ from tests.toys import VOCAB_SIZE, RandomDrafter, RandomTreeDrafter, exact_law, 
 IDS = [(5 * i + i // 3) % VOCAB_SIZE for i in range(30)]
 PROMPT = [1, 2, 3, 1, 2] * 3 + [1]
 SPARSE = ("magicdec:4", "triforce:8")
+STREAMING = "triforce_lm"  # TriForce over a language model whose cache streams
 CPU = torch.device("cpu")
 
 
@@ -240,7 +241,7 @@ def test_a_window_that_is_no_number_is_refused(engine, name):
     assert error.value.code == "bad_parameter"
 
 
-@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize("name", [*SPARSE, STREAMING])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_text_depends_on_no_company_and_survives_preemption(name, temperature):
     def requests():
@@ -262,7 +263,7 @@ def test_a_text_depends_on_no_company_and_survives_preemption(name, temperature)
     assert narrow.stats()["blocks_free"] == 24
 
 
-@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize("name", [*SPARSE, STREAMING])
 def test_forks_and_samples_share_blocks_that_drafts_are_not_written_to(name):
     engine = toy_engine()
     params = SamplingParams(20, draft_length=3, ignore_eos=True)
@@ -290,6 +291,30 @@ def test_random_operations_keep_every_promise(seed):
                 assert_cache_is_fresh(world.engine, sequence)
     world.finish()
     assert sum(drafted for drafted, _ in world.rounds) > 40
+
+
+def test_below_triforce_a_language_model_reads_only_its_first_and_latest_blocks():
+    """Block 0, and at most three blocks before the rows' own; what comes out is plain decoding's text."""
+    engine, seen = toy_engine(num_blocks=128), []
+
+    class Watched(StreamingDraftDrafter):
+        def _forward(self, role, rows, table, context):
+            seen.append((context, len(rows), self._seen(context + 1, len(rows))))
+            return super()._forward(role, rows, table, context)
+
+    model = Model(toy_model(3), "float32")
+    cache = KVCache(model.config, 128, 4, "float32")
+    inner = Watched(model, cache, VOCAB_SIZE, SparseTarget(model, cache, 8).seen)
+    engine._admission._extra_drafters["over"] = lambda: TriForceDrafter(engine.model, engine.cache, inner, 8)
+    events = list(engine.run([Request(IDS, SamplingParams(20, draft_length=4, ignore_eos=True), "over")]))
+    plain = toy_engine().generate(IDS, SamplingParams(20, ignore_eos=True, draft_length=0)).token_ids
+    assert tuple(event.token_id for event in events if isinstance(event, Sampled)) == plain
+    assert len(seen) > 8
+    for context, rows, blocks in seen[1:]:
+        last = (context + rows - 1) // 4
+        assert blocks[0] == 0
+        assert blocks[-1] == last
+        assert len(blocks) <= 1 + 3 + rows // 4 + 1 < last + 1 or last < 6
 
 
 # ---- TriForce's inner drafter ---------------------------------------------------------------------------------------

@@ -17,11 +17,12 @@ from engine.batch import Batch, Part
 from engine.cache import KVCache
 from engine.draft_lm import DraftLm, LmShape
 from engine.drafters import Proposal
-from engine.drafters.draft_model import DraftModelDrafter
+from engine.drafters.draft_model import DraftModelDrafter, StreamingDraftDrafter
 from engine.drafters.eagle import EagleDrafter
 from engine.drafters.eagle_tree import EagleTreeDrafter
 from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.ngram_table import Contexts, NgramTable, NgramTableDrafter
+from engine.drafters.sparse import SparseTarget, TriForceDrafter
 from engine.drafters.specinfer import SpecInferDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.head import Head, HeadFile, HeadShape
@@ -166,6 +167,7 @@ def toy_engine(loaded: LoadedModel | None = None, **config: object) -> Engine:
     drafters["medusa"] = lambda: MedusaDrafter(medusa())
     drafters["specinfer"] = lambda: SpecInferDrafter(*lm(), VOCAB_SIZE, settings.num_blocks, (SuffixDrafter(),))
     drafters["lm"] = lambda: DraftModelDrafter(*lm(), VOCAB_SIZE)
+    drafters["triforce_lm"] = lambda: TriForceDrafter(engine.model, engine.cache, streaming(), 8)
     drafters["ngram_table"] = lambda: NgramTableDrafter(toy_table())
 
     @functools.cache
@@ -186,6 +188,9 @@ def toy_engine(loaded: LoadedModel | None = None, **config: object) -> Engine:
     def lm() -> tuple[DraftLm, KVCache]:
         model = DraftLm(file_of(toy_lm(engine.model), engine.model), engine.model)
         return model, KVCache(model.config, settings.num_blocks + 16, settings.block_size, "float32")
+
+    def streaming() -> StreamingDraftDrafter:
+        return StreamingDraftDrafter(*lm(), VOCAB_SIZE, SparseTarget(*lm(), 4).seen)
 
     engine = Engine(settings, loaded or toy_model(), extra_drafters=drafters)
     return engine

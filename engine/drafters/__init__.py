@@ -1,7 +1,7 @@
 """The drafters by name. Knows nothing of when or by whom they are used."""
 
 from engine.cache import KVCache
-from engine.drafters.draft_model import DraftModelDrafter
+from engine.drafters.draft_model import DraftModelDrafter, StreamingDraftDrafter
 from engine.drafters.drafter import Drafter, Proposal
 from engine.drafters.eagle import EagleDrafter
 from engine.drafters.eagle_tree import EagleTreeDrafter
@@ -11,7 +11,7 @@ from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.ngram_table import NgramTableDrafter
 from engine.drafters.shelf import Shelf
-from engine.drafters.sparse import WINDOW, MagicDecDrafter, TriForceDrafter
+from engine.drafters.sparse import STREAM, WINDOW, MagicDecDrafter, SparseTarget, TriForceDrafter
 from engine.drafters.specinfer import SpecInferDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.errors import EngineError
@@ -39,7 +39,8 @@ def make(name: str, model: Model, cache: KVCache, shelf: Shelf) -> Drafter:
 
     "layer_skip:3,7" skips those layers, "early_exit:20" keeps the first 20, "lookahead:5,4,3" has W, N and G,
     "eagle2:chain" and "published:chain" grow no tree, "magicdec:512" and "triforce:512" see 512 tokens beside the
-    sinks, "magicdec:512,0" sees no sinks; without a colon the defaults apply.
+    sinks, "magicdec:512,0" sees no sinks; without a colon the defaults apply. Below "triforce" drafts the tiny language
+    model, or lookup where the target has none.
     Raises EngineError("unknown_drafter" or "bad_layers") with what would be right.
     """
     kind, _, rest = name.partition(":")
@@ -71,8 +72,17 @@ def _of_the_target(name: str, model: Model, cache: KVCache, shelf: Shelf) -> Dra
     if kind == "magicdec":
         return MagicDecDrafter(model, cache, *_window_and_sinks(name, rest))
     if kind == "triforce":
-        return TriForceDrafter(model, cache, NgramDrafter(), _tokens(name, rest) if rest else WINDOW)
+        return TriForceDrafter(model, cache, _below_triforce(model, shelf), _tokens(name, rest) if rest else WINDOW)
     return None
+
+
+def _below_triforce(model: Model, shelf: Shelf) -> Drafter:
+    """The tiny language model with a streaming cache; lookup where none was trained for this target."""
+    try:
+        draft, cache = shelf.draft_lm()
+    except EngineError:
+        return NgramDrafter()
+    return StreamingDraftDrafter(draft, cache, model.config.vocab_size, SparseTarget(draft, cache, STREAM).seen)
 
 
 def _of_the_shelf(name: str, model: Model, cache: KVCache, shelf: Shelf) -> Drafter | None:

@@ -28,6 +28,7 @@ from kernels import linear, rms_norm, rope
 
 SINKS = 4  # tokens; more help little (Xiao et al. 2024). Whole blocks are kept
 WINDOW = 256  # tokens that a draft step sees beside the sinks, by default
+STREAM = 256  # tokens that a tiny model below TriForce sees beside the sinks
 MOST_INNER = 4  # tokens that TriForce's inner drafter is asked for at once
 REFRESH = 8  # rounds for which retrieved blocks are kept
 
