@@ -24,6 +24,7 @@ from lessons.live_lab_race import (
     demo_chinese,
     demo_code,
     demo_copy,
+    demo_layers,
     demo_lookup,
     demo_repeat,
     preset_of,
@@ -35,7 +36,7 @@ from lessons.live_lab_race import (
 from lessons.stage import Stage, Widget
 from lessons.words import Words
 
-__all__ = ["build", "demo", "demo_chinese", "demo_code", "demo_copy", "demo_lookup", "demo_repeat"]
+__all__ = ["build", "demo", "demo_chinese", "demo_code", "demo_copy", "demo_layers", "demo_lookup", "demo_repeat"]
 
 GUESSED = "copy"  # the preset that the reader is asked about
 NO_PRESET = "none"

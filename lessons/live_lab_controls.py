@@ -13,8 +13,8 @@ from lessons.live_lab_race import Settings
 from lessons.words import Words
 
 DRAFTERS = (
-    "layer_skip", "ngram", "suffix", "ngram_table", "eagle", "eagle2", "lookahead",
-    "jacobi", "magicdec", "triforce", "early_exit",
+    "layer_skip", "ngram", "suffix", "ngram_table", "draft_lm", "eagle", "eagle2", "eagle3", "eagle3:chain", "medusa",
+    "specinfer", "lookahead", "jacobi", "magicdec", "triforce", "early_exit",
 )  # fmt: skip
 DRAFT_TEMPERATURES = ("same", "0", "0.3", "0.6", "0.8", "1", "1.5")
 MODES = ("race", "in_turn")
@@ -27,7 +27,8 @@ def place(t: Words) -> list[gr.components.Component]:
     """Put the controls on the page."""
 
     def choices(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
-        return [(t(f"{name}.{value}") if f"{name}.{value}" in t else value, value) for value in values]
+        keys = {value: f"{name}.{value}".replace(":", ".") for value in values}
+        return [(t(key) if key in t else value, value) for value, key in keys.items()]
 
     with gr.Column(elem_classes=["wide", "controls"]):
         # No max_length on any page: a browser cuts a longer text in silence, the engine refuses it in words.

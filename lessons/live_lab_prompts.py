@@ -42,7 +42,8 @@ twenty miles away. Three keepers lived there with their families, and every nigh
 light the lamp."""
 
 PRESETS = (
-    Preset("chat", "Why is the sky blue?", "layer_skip", 4, 0.8, 96),
+    Preset("chat", "Why is the sky blue?", "eagle3:chain", 2, 0.8, 96),
+    Preset("layers", "Why is the sky blue?", "layer_skip", 4, 0.8, 96),
     Preset("copy", _RECORD, "ngram", 6, 0.0, 96),
     Preset("repeat", _PARAGRAPH, "ngram", 8, 0.0, 96),
     Preset("code", _FUNCTION, "ngram", 4, 0.0, 128),

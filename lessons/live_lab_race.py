@@ -108,6 +108,11 @@ def demo(engine: Engine) -> Iterator[Event]:
     yield from raced(engine, settings_of(FIRST))
 
 
+def demo_layers(engine: Engine) -> Iterator[Event]:
+    """The same, drafted by the model's own layers: mostly right, and slower."""
+    yield from raced(engine, settings_of(preset("layers")))
+
+
 def demo_copy(engine: Engine) -> Iterator[Event]:
     """Facts copied out of the prompt: where looking up shines."""
     yield from raced(engine, settings_of(preset("copy")))

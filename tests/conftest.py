@@ -16,6 +16,15 @@ from engine import weights
 from engine.weights import LoadedModel
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What goes to one worker: each file, so that its fixtures are made once, and all browser tests, one by one."""
+    for item in items:
+        is_browser = item.path.parent.name == "browser"
+        if item.path.stem != "test_exactness":  # long, and its tests share little
+            item.add_marker(pytest.mark.xdist_group("browser" if is_browser else item.path.stem))
+
+
 @pytest.fixture
 def tiny_model(tmp_path: Path) -> Callable[..., Path]:
     """`tiny_model(architecture, **sizes)`: a folder with a random model of that architecture and a real tokenizer.

@@ -151,7 +151,8 @@ def test_the_card_of_a_shipped_drafter_is_that_of_its_file(path: Path) -> None:
     assert file.stat().st_size < 10_000_000
     assert card["answers"] > card["held_out_answers"] > 0
     for found in card["held_out"].values():
-        assert all(0 < share < 1 for share in found["acceptance"])
+        assert 0 < found["acceptance"][0] < 1
+        assert all(0 <= share < 1 for share in found["acceptance"])  # later ones may never be right
 
 
 @pytest.mark.model

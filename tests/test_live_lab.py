@@ -150,7 +150,7 @@ def test_vanilla_is_the_same_request_without_drafts() -> None:
     vanilla, speculative = race(Settings(seed=7, top_p=0.9, temperature=1.2, draft_length=5))
     assert (vanilla.id, speculative.id) == ("vanilla", "speculative")
     assert (vanilla.params.draft_length, vanilla.drafter) == (0, None)
-    assert (speculative.params.draft_length, speculative.drafter) == (5, "layer_skip")
+    assert (speculative.params.draft_length, speculative.drafter) == (5, PRESETS[0].drafter)
     for name in ("seed", "top_p", "temperature", "max_new_tokens"):
         assert getattr(vanilla.params, name) == getattr(speculative.params, name)
     assert vanilla.prompt == speculative.prompt

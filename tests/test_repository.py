@@ -76,7 +76,7 @@ def test_the_two_commands_start_the_app_and_the_tests_from_nothing():
     assert app.rstrip().endswith("app.py")
     assert "-m venv" in tests
     assert "-r requirements-dev.txt" in tests
-    assert tests.rstrip().endswith("-m pytest")
+    assert " -m pytest -n 2" in tests.splitlines()[-1]
 
 
 def test_every_file_that_the_readme_names_is_there():

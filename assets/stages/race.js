@@ -131,7 +131,7 @@ function makeHead(lane, words, language) {
 
 function howOf(submitted, words) {
   if (!submitted.draft_length) return words["race.how.vanilla"];
-  const drafter = words[`drafter.${submitted.drafter}`] ?? submitted.drafter;
+  const drafter = words[`drafter.${submitted.drafter.replace(":", ".")}`] ?? submitted.drafter;
   return fill(words["race.how.speculative"], { drafter, k: submitted.draft_length });
 }
 

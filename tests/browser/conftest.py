@@ -15,7 +15,7 @@ from page_watch import Watch  # noqa: E402
 
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
-expect.set_options(timeout=40_000)  # machines that build are slow
+expect.set_options(timeout=90_000)  # machines that build are slow
 
 
 @pytest.fixture(scope="module")  # while Playwright is open its event loop counts as running, which others must not see
