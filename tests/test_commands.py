@@ -50,7 +50,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("main", "words"), REFUSED, ids=str)
+@pytest.mark.parametrize(("main", "words"), REFUSED, ids=lambda value: str(getattr(value, "__module__", value)))
 def test_what_the_engine_refuses_is_a_sentence_and_not_a_traceback(
     main: object, words: list[str], capsys: pytest.CaptureFixture
 ) -> None:
