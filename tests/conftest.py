@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores; threads that wait for each other lose most
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -16,13 +17,19 @@ from engine import weights
 from engine.weights import LoadedModel
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What goes to one worker: each file, so that its fixtures are made once, and all browser tests, one by one."""
-    for item in items:
-        is_browser = item.path.parent.name == "browser"
-        if item.path.stem != "test_exactness":  # long, and its tests share little
-            item.add_marker(pytest.mark.xdist_group("browser" if is_browser else item.path.stem))
+class ByFile(LoadScopeScheduling):
+    """Which worker gets what: a file whole, so that its fixtures are made once, and all browser tests one by one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        """What goes to one worker together with the test of that name."""
+        if nodeid.startswith("tests/browser/"):
+            return "tests/browser"
+        return nodeid if "test_exactness" in nodeid else nodeid.split("::", 1)[0]  # these are long and share little
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
+    """Asked by xdist where tests run in several processes."""
+    return ByFile(config, log)
 
 
 @pytest.fixture
