@@ -43,8 +43,8 @@ light the lamp."""
 
 PRESETS = (
     Preset("chat", "Why is the sky blue?", "eagle3:chain", 2, 0.8, 96),
-    Preset("layers", "Why is the sky blue?", "layer_skip", 4, 0.8, 96),
     Preset("copy", _RECORD, "ngram", 6, 0.0, 96),
+    Preset("layers", "Why is the sky blue?", "layer_skip", 4, 0.8, 96),
     Preset("repeat", _PARAGRAPH, "ngram", 8, 0.0, 96),
     Preset("code", _FUNCTION, "ngram", 4, 0.0, 128),
     Preset("lookup", "Write a short poem about a lighthouse in winter.", "ngram", 4, 0.8, 96),

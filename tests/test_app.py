@@ -50,8 +50,8 @@ def test_on_a_space_the_app_listens_to_everybody() -> None:
 
 
 def test_every_option_has_an_environment_twin_that_the_command_line_outweighs() -> None:
-    twins = {"HOST": "h", "PORT": "1", "MODEL": "m", "DRAFTER": "d", "DRAFT_MODEL": "e", "DTYPE": "int8",
-             "DEVICE": "cuda", "THREADS": "3", "NUM_BLOCKS": "9", "BLOCK_SIZE": "8"}  # fmt: skip
+    twins = {"HOST": "h", "PORT": "1", "MODEL": "m", "DRAFTER": "d", "DRAFT_MODEL": "e", "PUBLISHED_HEAD": "p",
+             "DTYPE": "int8", "DEVICE": "cuda", "THREADS": "3", "NUM_BLOCKS": "9", "BLOCK_SIZE": "8"}  # fmt: skip
     chosen = app.options([], {f"INFERENCE_{name}": value for name, value in twins.items()})
     assert {name.lower(): str(value) for name, value in vars(chosen).items()} == {
         k.lower(): v for k, v in twins.items()
