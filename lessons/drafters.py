@@ -222,7 +222,8 @@ def _wire(t: Words, lab: Lab, guesses: Sequence[Widget], shown: Shown) -> None:
     def settle(value: object, *answers: object) -> list[object]:
         """A guess stands: the numbers are uncovered, and the table sets it against the run."""
         run_id = frame.run_of(value)
-        return [{"run": run_id, "options": {"guessed": True}}, found(t, run_id, said_by(answers))[3]]
+        num_guesses = sum(answer is not None for answer in answers)  # another each time, or the picture hears nothing
+        return [{"run": run_id, "options": {"guessed": num_guesses}}, found(t, run_id, said_by(answers))[3]]
 
     lab.experiment.input(show, [lab.experiment, *guesses], [lab.bar, lab.remark, *shown.outputs], **QUIET)
     lab.run.click(run, [lab.experiment, *lab.settings], [lab.bar, lab.remark], **QUIET)
