@@ -18,12 +18,10 @@ from engine.weights import LoadedModel
 
 
 class ByFile(LoadScopeScheduling):
-    """Which worker gets what: a file whole, so that its fixtures are made once, and all browser tests one by one."""
+    """Which worker gets what: a file whole, so that its fixtures are made once."""
 
     def _split_scope(self, nodeid: str) -> str:
         """What goes to one worker together with the test of that name."""
-        if nodeid.startswith("tests/browser/"):
-            return "tests/browser"
         return nodeid if "test_exactness" in nodeid else nodeid.split("::", 1)[0]  # these are long and share little
 
 
