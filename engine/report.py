@@ -3,6 +3,7 @@
 Knows nothing of how it was computed; probabilities that are shown but were not needed are computed here.
 """
 
+import dataclasses
 import datetime
 import importlib.metadata
 import platform
@@ -126,30 +127,12 @@ class Reporter:
 
     def _grown(self, item: Round) -> None:
         grown = item.proposal.candidates
-        self.add(
-            TreeGrown,
-            request_id=item.sequence.id,
-            round=item.sequence.round,
-            token_ids=grown.token_ids,
-            pieces=self._labels(grown.token_ids),
-            parents=grown.parents,
-            values=grown.values,
-            expanded=grown.expanded,
-            ranked=grown.ranked,
-        )
+        place = {"request_id": item.sequence.id, "round": item.sequence.round}
+        self.add(TreeGrown, **place, pieces=self._labels(grown.token_ids), **dataclasses.asdict(grown))
 
     def _viewed(self, item: Round) -> None:
-        view = item.proposal.view
-        self.add(
-            Viewed,
-            request_id=item.sequence.id,
-            round=item.sequence.round,
-            num_tokens=view.num_tokens,
-            num_blocks=view.num_blocks,
-            sinks=view.sinks,
-            retrieved=view.retrieved,
-            recent=view.recent,
-        )
+        place = {"request_id": item.sequence.id, "round": item.sequence.round}
+        self.add(Viewed, **place, **dataclasses.asdict(item.proposal.view))
 
     def _drafted(self, item: Round) -> None:
         proposal = item.proposal

@@ -223,8 +223,6 @@ def test_the_guess_is_shown_for_the_plan_that_was_asked_about_and_no_other():
 @pytest.mark.parametrize("name", ["long_context", "long_context.short", "long_context.sweep"])
 def test_a_recorded_run_holds_views_and_exact_texts(name):
     events = live.events(live.replay(name))
-    if not events:
-        pytest.skip(f"{name} has not been recorded on this machine")
     assert any(isinstance(event, Viewed) for event in events)
     texts = {event.request_id: event.text for event in events if isinstance(event, Finished)}
     asked = [event for event in events if isinstance(event, Submitted)]
