@@ -34,11 +34,9 @@ class FeatureCache:
         """Memory of all features, used or not."""
         return self._rows.nbytes
 
-    def write(self, num_layers: int, slots: Tensor, x: Tensor) -> None:
-        """Keeps x (rows, hidden), the hidden states after `num_layers` layers, if they are among those to keep."""
-        if num_layers in self.layers:
-            first = self.layers.index(num_layers) * self.hidden
-            self._rows[slots.long(), first : first + self.hidden] = x.to(self._rows.dtype)
+    def write(self, slots: Tensor, states: Sequence[Tensor]) -> None:
+        """Keeps the hidden states (rows, hidden) after each of `layers`, at `slots` (rows,)."""
+        self._rows.index_copy_(0, slots.long(), torch.cat(tuple(states), 1).to(self._rows.dtype))
 
     def read(self, slots: Sequence[int]) -> Tensor:
         """(slots, features · hidden) fp32."""

@@ -20,7 +20,8 @@ from engine.cache import KVCache
 from engine.errors import EngineError
 from engine.features import FeatureCache
 from engine.model import Model
-from kernels import layer, linear, rms_norm
+from kernels import draft_head, linear, rms_norm
+from kernels.draft_head import DraftHead
 from kernels.layer import LayerWeights, Rows
 from kernels.memory import Slab
 
@@ -85,13 +86,16 @@ def read(path: Path, shape_type: type = HeadShape) -> HeadFile:
 
 
 def check_target(file: HeadFile, model: Model) -> None:
-    """Raises EngineError("other_weights"), and ("head_needs_cpu") on other devices, where heads were never run."""
+    """Raises EngineError "other_weights", "bad_head", and "head_needs_cpu" elsewhere, where heads were never run."""
     if model.device.type != "cpu":
         sentence = f"the head {file.kind} runs on a CPU only as yet, not on {model.device}"
         raise EngineError("head_needs_cpu", sentence, drafter=file.kind, device=str(model.device))
     if file.target != model.sha256:
         sentence = f"the head {file.kind} belongs to weights {file.target[:12]}; {model.name} has {model.sha256[:12]}"
         raise EngineError("other_weights", sentence, drafter=file.kind, target=model.name)
+    if not all(1 <= number <= model.config.num_layers for number in file.shape.layers):
+        sentence = f"the head {file.kind} reads after layers {file.shape.layers}; there are {model.config.num_layers}"
+        raise EngineError("bad_head", sentence, drafter=file.kind)
 
 
 def draft_dtype(model: Model) -> str:
@@ -114,7 +118,11 @@ class Head:
         self.scratch = range(cache.num_slots, cache.num_slots + SCRATCH)  # slots for the nodes of a tree that grows
         place = (cache.num_slots, cache.block_size, dtype, model.device)
         self.features = FeatureCache(self.shape.layers, self.shape.hidden, *place)
-        self.draft_ids = file.tensors["draft_ids"].long()
+        self.draft_ids, self.vocab_size = file.tensors["draft_ids"].long(), model.config.vocab_size
+        integers = {"dtype": torch.int32, "device": model.device}
+        longest = model.config.context_length
+        self._lengths = torch.arange(1, 1 + longest, **integers)  # of what the row at each position sees
+        self._zeros, self._nothing = torch.zeros(longest, **integers), torch.empty(longest, 0, **integers)
         slab, kept = Slab(), draft_dtype(model)
 
         def matrix(name: str) -> linear.Packed:
@@ -124,15 +132,14 @@ class Head:
             return file.tensors[name].to(model.device).float()
 
         self._mix = matrix("mix") if "mix" in file.tensors else None
-        self._fuse, self._token_norm, self._feature_norm = matrix("fuse"), vector("token_norm"), vector("feature_norm")
-        self._norm, self._ones = vector("norm"), torch.ones(self.shape.hidden, device=model.device)
-        rows = linear.unpack(model.head)[self.draft_ids.to(model.device)]
-        self._head = linear.pack(rows, kept, slab)
+        self._ones = torch.ones(self.shape.hidden, device=model.device)
         sizes = (self.shape.num_heads, self.shape.num_kv_heads, self.shape.head_dim, self.shape.eps)
         before = (vector("attention_norm"), matrix("qkv"), None, None, None)
-        self._layer = LayerWeights(
-            *sizes, *before, matrix("output"), vector("mlp_norm"), matrix("gate_up"), matrix("down")
-        )
+        fuse = matrix("fuse")
+        one = LayerWeights(*sizes, *before, matrix("output"), vector("mlp_norm"), matrix("gate_up"), matrix("down"))
+        words = linear.pack(linear.unpack(model.head)[self.draft_ids.to(model.device)], kept, slab)
+        norms = (vector(name) for name in ("token_norm", "feature_norm", "norm"))
+        self._weights = DraftHead(model.embedding, fuse, words, *norms, one)
 
     def given(self, slots: list[int]) -> Tensor:
         """What the target felt at the tokens of these slots: (slots, hidden)."""
@@ -143,38 +150,21 @@ class Head:
         apart = rms_norm.run(felt.view(-1, h), self._ones, eps)  # layers differ in scale by a hundred
         return linear.run(apart.view(len(slots), -1), self._mix)
 
-    def guess(self, felt: Tensor, token_ids: list[int], rows: Rows) -> Tensor:
-        """felt (rows, hidden), one token before each row → the hidden states at the rows, guessed.
+    def guess(self, felt: Tensor, token_ids: list[int], rows: Rows, num_told: int) -> tuple[Tensor, Tensor]:
+        """felt (rows, hidden), one token before each row → of the last `num_told` rows the hidden states, guessed, and
+        the logits of the draft's own words (num_told, len(draft_ids)), fp32.
 
         token_ids: what each row holds, the token `lag` rows before it; −1 where there is none.
         """
-        eps = self.shape.eps
         ids = torch.tensor(token_ids, device=self._model.device)
-        tokens = linear.embed(self._model.embedding, ids.clamp(min=0)) * (ids >= 0)[:, None]
-        tokens = rms_norm.run(rms_norm.run(tokens, self._ones, eps), self._token_norm, eps)
-        joined = torch.cat((tokens, rms_norm.run(felt, self._feature_norm, eps)), 1)  # (rows, 2 · hidden)
-        x = linear.run(joined, self._fuse)
-        return layer.run_all(x, (self._layer,), (rows,), self.cache.keys, self.cache.values)
+        return draft_head.run(felt, ids, self._weights, rows, self.cache.keys[0], self.cache.values[0], num_told)
 
-    def logits(self, x: Tensor) -> Tensor:
-        """Guessed hidden states (rows, hidden) → logits of the draft's own vocabulary (rows, len(draft_ids)), fp32."""
-        return linear.run(rms_norm.run(x, self._norm, self.shape.eps), self._head).float()
-
-    def spread(self, logits: Tensor) -> Tensor:
-        """The same logits at the target's ids, −∞ at those that the draft cannot propose: (rows, vocab)."""
-        wide = torch.full((len(logits), self._model.config.vocab_size), float("-inf"))
-        wide[:, self.draft_ids] = logits.cpu()
-        return wide
-
-    def rows(self, positions: list[int], table: Tensor, slots: list[int]) -> Rows:
-        """Where rows of one sequence stand, each seeing all before it: a chain at `positions`, written at `slots`."""
-        device = self._model.device
-        at = torch.tensor(positions, device=device)
-        sequence = torch.zeros(len(positions), dtype=torch.int32, device=device)
-        extra = torch.empty(len(positions), 0, dtype=torch.int32, device=device)
-        where = torch.tensor(slots, dtype=torch.int32, device=device)
-        seen = (table, self.cache.block_size, sequence, (at + 1).int(), extra)
-        return Rows(self._model.angles(at), where, *seen)
+    def rows(self, first: int, table: Tensor, slots: list[int]) -> Rows:
+        """Where rows of one sequence stand, each seeing all before it: a chain from position `first` on."""
+        count, last = len(slots), first + len(slots)
+        where = torch.tensor(slots, dtype=torch.int32, device=self._model.device)
+        seen = (table, self.cache.block_size, self._zeros[:count], self._lengths[first:last], self._nothing[:count])
+        return Rows(self._model.angles(slice(first, last)), where, *seen)
 
     def tree_rows(self, position: int, table: Tensor, num_seen: int, slots: Tensor, paths: Tensor) -> Rows:
         """Rows of one level of a tree, all at `position`, each seeing the first `num_seen` tokens and its own path.

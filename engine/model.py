@@ -4,7 +4,6 @@ Knows nothing of requests, sampling or scheduling. What a row is (prompt or gene
 never how many rows there are: so a pass that verifies drafts and a plain step agree bit for bit on a CPU.
 """
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -70,11 +69,10 @@ class Model:
         """As `forward`, for rows whose positions, slots and sight are settled already."""
         x = linear.embed(self.embedding, rows.token_ids).to(self._activation_dtype)  # (rows, hidden)
         layers = range(self.config.num_layers) if layers is None else layers
-        stops = {len(layers), *(number for kept in features for number in kept.layers)}
-        for first, last in itertools.pairwise(sorted({0, *stops})):
-            x = self._run_layers(x, rows, cache, layers[first:last])
-            for kept in features:
-                kept.write(last, rows.slots, x)
+        taps = {number: torch.empty_like(x) for kept in features for number in kept.layers}
+        x = self._run_layers(x, rows, cache, layers, taps)
+        for kept in features:
+            kept.write(rows.slots, [taps[number] for number in kept.layers])
         x = rms_norm.run(x[rows.logit_rows], self.norm, self.config.rms_norm_eps)  # (n, hidden)
         return linear.run(x, self.head).float()
 
@@ -83,24 +81,31 @@ class Model:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
-    def angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """cos and sin of the rotary angles at these positions (rows,): (rows, head_dim / 2) fp32 each."""
+    def angles(self, positions: Tensor | slice) -> tuple[Tensor, Tensor]:
+        """cos and sin of the rotary angles at these positions, (rows,) or a slice: (rows, head_dim / 2) fp32 each."""
         return self._cos[positions], self._sin[positions]
 
-    def _run_layers(self, x: Tensor, rows: Plan, cache: KVCache, layers: Sequence[int]) -> Tensor:
-        """x (rows, hidden) → (rows, hidden). Prompt rows go layer by layer, generated rows in one call."""
+    def _run_layers(
+        self, x: Tensor, rows: Plan, cache: KVCache, layers: Sequence[int], taps: Mapping[int, Tensor]
+    ) -> Tensor:
+        """x (rows, hidden) → (rows, hidden). Prompt rows go layer by layer, generated rows in one call.
+
+        taps: filled with what comes out of so many layers, (rows, hidden) each.
+        """
         prompt, generated = x[: rows.num_prompt_rows], x[rows.num_prompt_rows :]
-        angles = self.angles(rows.positions)
-        turned = _by_role(rows, angles, cache.block_size)
+        turned = _by_role(rows, self.angles(rows.positions), cache.block_size)
         unturned = _by_role(rows, None, cache.block_size) if self.config.no_rope_layers else turned
         places = [unturned if index in self.config.no_rope_layers else turned for index in layers]
         weights = [self.layers[index] for index in layers]
         keys, values = [cache.keys[index] for index in layers], [cache.values[index] for index in layers]
         if rows.pieces:
-            for one, (place, _), *cached in zip(weights, places, keys, values, strict=True):
+            for number, (one, (place, _), *cached) in enumerate(zip(weights, places, keys, values, strict=True), 1):
                 prompt = prompt_layer(prompt, one, place, *cached)
+                if number in taps:
+                    taps[number][: len(prompt)] = prompt
         if rows.visible is not None:
-            generated = layer.run_all(generated, weights, [place for _, place in places], keys, values)
+            below = {number: tap[len(prompt) :] for number, tap in taps.items()}
+            generated = layer.run_all(generated, weights, [place for _, place in places], keys, values, below)
         return torch.cat((prompt, generated))
 
 

@@ -43,7 +43,8 @@ class PublishedHead:
     def __init__(self, published: Published, model: Model, cache: KVCache) -> None:
         """`cache` is the target's: block numbers and dtype are shared. Raises EngineError as `eagle_shape`."""
         self.shape, self._model = eagle_shape(published, model.config), model
-        self.draft_ids = _draft_ids(published, self.shape.num_draft_ids, model.config.vocab_size)
+        self.vocab_size = model.config.vocab_size
+        self.draft_ids = _draft_ids(published, self.shape.num_draft_ids, self.vocab_size)
         config, self._eps = self.shape.config, self.shape.config.rms_norm_eps
         dtype = str(cache.keys[0].dtype).removeprefix("torch.")
         num_blocks = cache.num_blocks + blocks_needed(SCRATCH, cache.block_size)
@@ -76,14 +77,18 @@ class PublishedHead:
             return torch.zeros(0, self.shape.config.hidden_size, device=self._model.device)
         return self._ends.given(self.features.read(slots).to(self._model.norm.dtype))
 
-    def guess(self, felt: Tensor, token_ids: list[int], rows: PublishedRows) -> Tensor:
-        """felt (rows, hidden), one token before each row → the hidden states at the rows, guessed."""
+    def guess(self, felt: Tensor, token_ids: list[int], rows: PublishedRows, num_told: int) -> tuple[Tensor, Tensor]:
+        """felt (rows, hidden), one token before each row → of the last `num_told` rows the hidden states, guessed, and
+        the logits of the draft's own words (num_told, len(draft_ids)), fp32.
+        """
         dtype = self._model.norm.dtype
         tokens = linear.embed(self._embedding, torch.tensor(token_ids, device=self._model.device))
         x, read = self._ends.enter(tokens.to(dtype), felt.to(dtype))
         x = x + self._attend(read, rows)
         normed = rms_norm.run(x, self._mlp_norm, self._eps)
-        return x + linear.run(swiglu.run(linear.run(normed, self._gate_up)), self._down)
+        x = x + linear.run(swiglu.run(linear.run(normed, self._gate_up)), self._down)
+        x = x[len(x) - num_told :]
+        return x, self._ends.logits(x).float().cpu()
 
     def _attend(self, read: Tensor, rows: PublishedRows) -> Tensor:
         config = self.shape.config
@@ -98,22 +103,12 @@ class PublishedHead:
         attended = paged_attention.run(q, *cached, rows.seen)
         return linear.run(attended.reshape(len(read), heads * config.head_dim), self._output, self._output_bias)
 
-    def logits(self, x: Tensor) -> Tensor:
-        """Guessed hidden states (rows, hidden) → logits of the draft's own words (rows, len(draft_ids)), fp32."""
-        return self._ends.logits(x).float().cpu()
-
-    def spread(self, logits: Tensor) -> Tensor:
-        """The same logits at the target's ids, −∞ at those that the draft cannot propose: (rows, vocab)."""
-        wide = torch.full((len(logits), self._model.config.vocab_size), float("-inf"))
-        wide[:, self.draft_ids] = logits
-        return wide
-
     # ---- where rows stand ---------------------------------------------------------------------------------------
 
-    def rows(self, positions: list[int], table: Tensor, slots: list[int]) -> PublishedRows:
-        """Rows of one sequence, a chain at `positions` with block table (1, blocks), written at `slots`."""
-        at = torch.tensor(positions)
-        number = torch.arange(min(1, positions[-1]), positions[-1] + 1)  # all but the first token, if there are others
+    def rows(self, first: int, table: Tensor, slots: list[int]) -> PublishedRows:
+        """Rows of one sequence, a chain from position `first` on with block table (1, blocks), written at `slots`."""
+        at = torch.arange(first, first + len(slots))
+        number = torch.arange(min(1, int(at[-1])), int(at[-1]) + 1)  # all but the first token, if there are others
         seen = torch.where(number <= at[:, None], self._slots(number, table), -1)
         seen[at == 0, 0] = self._slots(at[:1] * 0, table)  # the first token's row has itself to look at
         return self._rows(at, torch.tensor(slots), seen)

@@ -76,6 +76,11 @@ class SamplingParams:
         temperature = self.temperature if self.draft_temperature is None else self.draft_temperature
         return temperature < GREEDY_BELOW
 
+    @property
+    def is_penalised(self) -> bool:
+        """Whether tokens seen before are less likely, so that laws depend on the whole history."""
+        return (self.repetition_penalty, self.presence_penalty, self.frequency_penalty) != (1.0, 0.0, 0.0)
+
 
 GREEDY_BELOW = 1e-5
 

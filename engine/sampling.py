@@ -58,7 +58,7 @@ def _penalised(logits: torch.Tensor, params: SamplingParams, history: History) -
     rows = logits.detach().reshape(-1, logits.shape[-1])
     if rows.dtype not in (torch.float32, torch.float64):
         rows = rows.float()
-    if (params.repetition_penalty, params.presence_penalty, params.frequency_penalty) != (1.0, 0.0, 0.0):
+    if params.is_penalised:
         rows = rows.clone()
         for row, ids in zip(rows, _history_per_row(history, len(rows)), strict=True):
             _penalise(row, params, ids)

@@ -86,8 +86,7 @@ def _verdict(laws: torch.Tensor, sequence: Sequence, proposal: Proposal) -> Verd
 
 def _histories(sequence: Sequence, proposal: Proposal) -> list[int] | list[list[int]]:
     """What each row follows, for the penalties; they differ from row to row by the drafts before it."""
-    params = sequence.params
-    if (params.repetition_penalty, params.presence_penalty, params.frequency_penalty) == (1.0, 0.0, 0.0):
+    if not sequence.params.is_penalised:
         return []
     histories = [sequence.token_ids]
     for index, token in enumerate(proposal.token_ids):

@@ -22,6 +22,7 @@ import torch
 
 HEADERS = ("vectors.h", "native.h")
 SOURCES = ("threads.c", "linear.c", "attention_tile.c", "attention.c", "rows.c", "vocabulary.c", "layer.c")
+SOURCES += ("draft_head.c",)
 FLAGS = ("-shared", "-fPIC", "-std=gnu11", "-O1", "-ffp-contract=off", "-fvisibility=hidden", "-Wno-psabi")
 # -O1: the loops that matter are written as vectors and unrolled; -O2 compiled for 5 s instead of 3 and gained nothing.
 TUNINGS = (("-march=native",), ("-mcpu=native",), ())  # the first that the compiler takes

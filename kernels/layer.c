@@ -21,6 +21,7 @@ typedef struct {
     const Weights *const *weights; /* one of each of these four per layer */
     const Place *const *places;
     void *const *keys, *const *values;
+    float *const *taps; /* per layer where to keep what comes out of it, (rows, hidden), or 0 */
     int64_t num_layers, rows, kind;
     float *x;                                                   /* (rows, hidden), in and out */
     float *normed, *qkv, *queries, *attended, *gate, *up, *inner; /* room for what lies between */
@@ -57,9 +58,9 @@ static void feed_part(const Stack *stack, int64_t index, const Team *team) {
     swiglu_columns(&swiglu, begin * PANEL, end * PANEL);
 }
 
-static void layer_part(const Stack *stack, int64_t index, const Team *team) {
+/* following: the matrix that the rows meet afterwards, or 0. */
+static void layer_part(const Stack *stack, int64_t index, const Matrix *following, const Team *team) {
     const Weights *w = stack->weights[index];
-    const Matrix *following = index + 1 < stack->num_layers ? stack->weights[index + 1]->qkv : 0;
     const int64_t rows = stack->rows;
     Norm norm = {stack->x, w->attention_norm, stack->normed, rows, w->hidden, w->eps};
     norm_part(&norm, team);
@@ -81,9 +82,20 @@ static void layer_part(const Stack *stack, int64_t index, const Team *team) {
     wait_for_all(team);
 }
 
+/* Nobody writes x before all have read it here: two barriers lie in between. */
+static void tap_part(const Stack *stack, int64_t index, const Team *team) {
+    const int64_t hidden = stack->weights[index]->hidden;
+    int64_t begin, end;
+    share(stack->rows * hidden, team, &begin, &end);
+    memcpy(stack->taps[index] + begin, stack->x + begin, (size_t)(end - begin) * sizeof *stack->x);
+}
+
 static void layers_body(void *pointer, const Team *team) {
     const Stack *stack = pointer;
-    for (int64_t i = 0; i < stack->num_layers; i++) layer_part(stack, i, team);
+    for (int64_t i = 0; i < stack->num_layers; i++) {
+        layer_part(stack, i, i + 1 < stack->num_layers ? stack->weights[i + 1]->qkv : 0, team);
+        if (stack->taps[i]) tap_part(stack, i, team);
+    }
 }
 
 EXPORT void layers(const Stack *stack, int64_t num_threads) {

@@ -5,7 +5,7 @@ and does 2 operations per weight and row, so it lasts about as long as the readi
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -38,7 +38,7 @@ class Place(ctypes.Structure):
 class Stack(ctypes.Structure):
     """Stack of layer.c."""
 
-    _fields_ = [(name, ctypes.c_void_p) for name in ("weights", "places", "keys", "values")]
+    _fields_ = [(name, ctypes.c_void_p) for name in ("weights", "places", "keys", "values", "taps")]
     _fields_ += [(name, ctypes.c_int64) for name in ("num_layers", "rows", "kind")]
     _fields_ += [(name, ctypes.c_void_p) for name in ("x", *ROOMS)]
 
@@ -126,31 +126,61 @@ def reference(x: Tensor, weights: LayerWeights, rows: Rows, keys: Tensor, values
     return x + linear.run(swiglu.run(linear.run(normed, weights.gate_up)), weights.down)
 
 
+Taps = Mapping[int, Tensor]  # after how many layers, and where what comes out of them is kept: (rows, hidden)
+
+
 def native_all(
-    x: Tensor, weights: Sequence[LayerWeights], rows: Sequence[Rows], keys: Sequence[Tensor], values: Sequence[Tensor]
+    x: Tensor,
+    weights: Sequence[LayerWeights],
+    rows: Sequence[Rows],
+    keys: Sequence[Tensor],
+    values: Sequence[Tensor],
+    taps: Taps,
 ) -> Tensor:
     """The C kernel: all layers in one parallel region; `can_run` says what it takes."""
-    x = x.clone()
+    work = stack(x.clone(), weights, rows, keys, values, taps)
+    build.function("layers", "pi")(ctypes.addressof(work.record), torch.get_num_threads())
+    return work.x
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """A native record and what it points to; x (rows, hidden) goes in and comes out."""
+
+    record: Stack
+    x: Tensor
+    kept: tuple[object, ...]
+
+
+def stack(
+    x: Tensor,
+    weights: Sequence[LayerWeights],
+    rows: Sequence[Rows],
+    keys: Sequence[Tensor],
+    values: Sequence[Tensor],
+    taps: Taps,
+) -> Work:
+    """The layers' work on `x`, which will be overwritten, as layer.c wants it."""
     first, num_rows = weights[0], len(x)
     queries = first.num_heads * first.head_dim
     inner = first.down.shape[1]
     widths = (x.shape[1], first.qkv.shape[0], queries, queries, inner, inner, inner)
     room = torch.empty(num_rows * sum(widths))
     pointers = ctypes.c_void_p * len(weights)
-    stack = Stack(num_layers=len(weights), rows=num_rows, kind=CACHE_KINDS[keys[0].dtype], x=x.data_ptr())
-    arrays = [
+    record = Stack(num_layers=len(weights), rows=num_rows, kind=CACHE_KINDS[keys[0].dtype], x=x.data_ptr())
+    arrays = (
         pointers(*[ctypes.addressof(layer.record) for layer in weights]),
         pointers(*[ctypes.addressof(row.record) for row in rows]),
         pointers(*[tensor.data_ptr() for tensor in keys]),
         pointers(*[tensor.data_ptr() for tensor in values]),
-    ]
-    stack.weights, stack.places, stack.keys, stack.values = map(ctypes.addressof, arrays)
+        pointers(*[taps[number].data_ptr() if number in taps else None for number in range(1, 1 + len(weights))]),
+    )
+    record.weights, record.places, record.keys, record.values, record.taps = map(ctypes.addressof, arrays)
     at = room.data_ptr()
     for name, width in zip(ROOMS, widths, strict=True):
-        setattr(stack, name, at)
+        setattr(record, name, at)
         at += 4 * num_rows * width
-    build.function("layers", "pi")(ctypes.addressof(stack), torch.get_num_threads())
-    return x
+    return Work(record, x, (room, arrays))
 
 
 def can_run(
@@ -163,19 +193,30 @@ def can_run(
     return dtype in CACHE_KINDS and all(x.dtype is dtype and x.is_contiguous() for x in (*keys, *values))
 
 
+NO_TAPS: Taps = {}
+
+
 def run_all(
-    x: Tensor, weights: Sequence[LayerWeights], rows: Sequence[Rows], keys: Sequence[Tensor], values: Sequence[Tensor]
+    x: Tensor,
+    weights: Sequence[LayerWeights],
+    rows: Sequence[Rows],
+    keys: Sequence[Tensor],
+    values: Sequence[Tensor],
+    taps: Taps = NO_TAPS,
 ) -> Tensor:
     """x (rows, hidden) through layers of one shape, one after another → (rows, hidden).
 
-    All four sequences have one entry per layer. Each layer writes its keys and values (slots, kv_heads, d) at
-    rows.slots. Natively a row's bits do not depend on how many rows there are.
+    The four sequences have one entry per layer. Each layer writes its keys and values (slots, kv_heads, d) at
+    rows.slots. taps: contiguous tensors that are filled on the way. Natively a row's bits do not depend on how many
+    rows there are.
     """
     x = x.contiguous()
     if len(weights) and len(x) and can_run(x, weights, rows, keys, values):
-        return native_all(x, weights, rows, keys, values)
-    for arguments in zip(weights, rows, keys, values, strict=True):
+        return native_all(x, weights, rows, keys, values, taps)
+    for number, arguments in enumerate(zip(weights, rows, keys, values, strict=True), start=1):
         x = reference(x, *arguments)
+        if number in taps:
+            taps[number].copy_(x)
     return x
 
 

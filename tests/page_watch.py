@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from playwright.sync_api import Page, Response
 
 OURS = ("127.0.0.1", "localhost", "")
+PATIENCE = 90_000  # milliseconds: machines that build are slow
 
 
 class Watch:
@@ -18,7 +19,8 @@ class Watch:
         self.errors: list[str] = []
 
     def follow(self, page: Page) -> Page:
-        """Notice everything about a page."""
+        """Notice everything about a page, whose actions may take as long as expectations."""
+        page.set_default_timeout(PATIENCE)
         page.on("request", lambda request: self._note(request.url))
         page.on("response", self._weigh)
         page.on("pageerror", lambda error: self.errors.append(str(error)))

@@ -49,6 +49,21 @@ def test_figures_are_ratios_to_plain_decoding_in_the_same_repeat() -> None:
     }  # fmt: skip
 
 
+def test_times_of_passes_are_medians_of_equally_many_rows() -> None:
+    plain, other = Tally(passes={1: [1.0, 2.0, 9.0]}), Tally(passes={1: [2.0] * 10, 3: [3.0] * 11, 4: [9.0] * 9})
+    assert other.times_of_passes(plain) == {"1": 1.0, "3": 1.5}
+    assert other.times_of_passes(Tally()) == {}
+
+
+def test_a_pass_has_a_row_for_the_known_token_and_for_each_draft(engine) -> None:
+    request = Request([1, 2, 3, 1, 2], SamplingParams(20, draft_length=3), "layer_skip")
+    tally = Tally()
+    run(engine, request, tally)
+    assert sum(map(len, tally.passes.values())) == tally.num_rounds
+    assert sum((rows - 1) * len(seconds) for rows, seconds in tally.passes.items()) == tally.num_drafted
+    assert max(tally.passes) == 4
+
+
 def timed(**seconds: float) -> dict:
     return {(name, int(name != "none")): Tally([s], [s], num_tokens=12) for name, s in seconds.items()}
 

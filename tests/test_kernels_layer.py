@@ -149,3 +149,20 @@ def test_the_single_kernels_have_the_bits_of_the_fused_layer():
 def test_no_rows_come_out_of_no_rows():
     weights = make_weights(1, **PLAIN)
     assert layer.run(torch.empty(0, HIDDEN), weights, make_rows(0, 16), *make_cache(weights)).shape == (0, HIDDEN)
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_what_comes_out_of_a_layer_can_be_kept_on_the_way(is_native, monkeypatch):
+    stack, rows = [make_weights(seed, d=16) for seed in (1, 2, 3)], [make_rows(4, 16)] * 3
+    caches, x = [make_cache(weights) for weights in stack], random(4, HIDDEN)
+    expected, one_by_one = [], x
+    for weights, row, cache in zip(stack, rows, [make_cache(weights) for weights in stack], strict=True):
+        one_by_one = layer.run(one_by_one, weights, row, *cache)
+        expected.append(one_by_one)
+    if not is_native:
+        monkeypatch.setattr(layer, "can_run", lambda *arguments: False)
+    taps = {number: torch.full((6, HIDDEN), -1.0)[2:] for number in (1, 3)}
+    out = layer.run_all(x, stack, rows, [cache[0] for cache in caches], [cache[1] for cache in caches], taps)
+    assert torch.equal(taps[1], expected[0])
+    assert torch.equal(taps[3], expected[2])
+    assert torch.equal(out, expected[2])

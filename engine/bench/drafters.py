@@ -25,6 +25,9 @@ from engine.bench.peers import Generate, others, versions
 from engine.bench.suite import SUITE, TUNING
 from engine.bench.tally import Tally, run
 from engine.commands import at_least, existing_file, pattern
+from engine.drafters import make
+from engine.drafters.shelf import Shelf
+from engine.head import SHIPPED
 from engine.report import cpu_name
 
 LENGTHS = {  # to choose from; of a tree it is the depth, its size is its own affair
@@ -32,6 +35,10 @@ LENGTHS = {  # to choose from; of a tree it is the depth, its size is its own af
     "draft_lm": (1, 2, 3), "specinfer": (2, 4), "medusa": (2, 4), "eagle": (1, 2, 3, 4), "eagle2": (2, 4, 6),
     "eagle3": (2, 4, 6), "eagle3:chain": (1, 2, 3, 4), "eagle_unshifted": (1, 2), "lookahead": (3,), "jacobi": (2, 4),
     "magicdec": (4,), "triforce": (8,),
+}  # fmt: skip
+FILES = {  # what is read of assets/drafters
+    "ngram_table": "ngram_table", "draft_lm": "draft_lm", "specinfer": "draft_lm", "triforce": "draft_lm",
+    "medusa": "medusa", "eagle": "eagle", "eagle2": "eagle", "eagle3": "eagle3", "eagle_unshifted": "eagle_unshifted",
 }  # fmt: skip
 VANILLA = ("none", 0)
 Setting = tuple[str, int]  # drafter, draft length
@@ -108,6 +115,15 @@ def against_others(tallies: Tallies, modes: Mapping[str, Setting], peers: Sequen
     return found
 
 
+def memory(engine: Engine, name: str) -> dict[str, int]:
+    """Bytes that a drafter has beyond the target's: of its file, and of its own caches, as long as the target's."""
+    shelf = Shelf(engine.config, engine.tokenizer, engine.model, engine.cache)
+    made = make(name, engine.model, engine.cache, shelf)
+    file = FILES.get(name.partition(":")[0])
+    stored = (SHIPPED / f"{file}.safetensors").stat().st_size if file else 0
+    return {"file": stored, "caches": sum(cache.num_bytes for cache in made.caches)}
+
+
 def main(arguments: list[str]) -> int:
     """`python -m engine.bench drafters`: choose draft lengths, measure, print, and write one JSON."""
     options = _options(arguments)
@@ -128,6 +144,7 @@ def main(arguments: list[str]) -> int:
         "threads": torch.get_num_threads(), "versions": versions(), "model_sha256": engine.model.sha256,
         "dtype": options.dtype, "temperature": options.temperature, "new_tokens": options.num_new,
         "repeats": options.repeats, "drafters": found, "best_modes": modes,
+        "memory_bytes": {name: memory(engine, name) for name in options.drafters},
         "others": {
             name: {c: kinds[name, 0].whole_figures(kinds[VANILLA]) for c, kinds in tallies.items()} for name in peers
         },

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 
 from engine import Engine, Request
-from engine.events import Drafted, RoundFinished, Sampled, Verified
+from engine.events import Drafted, Probed, RoundFinished, Sampled, Verified
 
 POSITIONS = 8
 
@@ -33,6 +33,8 @@ class Tally:
     asked: list[int] = field(default_factory=lambda: [0] * POSITIONS)  # drafts looked at, by position
     right: list[int] = field(default_factory=lambda: [0] * POSITIONS)
     texts: list[tuple[int, ...]] = field(default_factory=list)
+    passes: dict[int, list[float]] = field(default_factory=dict)  # seconds of the target's passes, by rows
+    num_rows: int = 1  # of the round that is being counted
 
     @property
     def whole_rate(self) -> float:
@@ -51,9 +53,18 @@ class Tally:
             "tau": self.num_round_tokens / max(1, self.num_rounds),
             "draft_acceptance_rate": self.num_accepted / self.num_drafted if self.num_drafted else None,
             "acceptance_by_position": [r / a for r, a in zip(self.right, self.asked, strict=True) if a],
+            "time_of_pass": self.times_of_passes(plain),
             "draft_cost": self.seconds_draft / self.num_drafted / step if self.num_drafted else 0.0,
             "is_identical": self.texts == plain.texts if is_greedy else None,
         }  # fmt: skip
+
+    def times_of_passes(self, plain: "Tally") -> dict[str, float]:
+        """t(n)/t(1): the median pass over n rows against plain decoding's, for each n that at least ten passes had."""
+        if 1 not in plain.passes:
+            return {}
+        one = statistics.median(plain.passes[1])
+        often = {rows: seconds for rows, seconds in sorted(self.passes.items()) if len(seconds) >= 10}
+        return {str(rows): statistics.median(seconds) / one for rows, seconds in often.items()}
 
     def whole_figures(self, plain: "Tally") -> dict[str, float]:
         """Of a program that is only known from call to return, against plain decoding timed alike."""
@@ -67,11 +78,16 @@ class Tally:
         if isinstance(event, RoundFinished) and event.round > 0:
             self.num_rounds += 1
             self.seconds_draft += event.seconds_draft
+            self.passes.setdefault(self.num_rows, []).append(event.seconds_forward)
+            self.num_rows = 1
         elif isinstance(event, Sampled):
             self.num_tokens += 1
             self.num_round_tokens += event.round > 0
         elif isinstance(event, Drafted):
             self.num_drafted += len(event.token_ids)
+            self.num_rows += len(event.token_ids)
+        elif isinstance(event, Probed):
+            self.num_rows += len(event.token_ids)
         elif isinstance(event, Verified):
             self.num_accepted += event.num_accepted
             for position, verdict in enumerate(event.verdicts[:POSITIONS]):

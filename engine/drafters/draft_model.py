@@ -10,7 +10,7 @@ import torch
 
 from engine.batch import Batch, Part
 from engine.cache import KVCache
-from engine.drafters.drafter import NOTHING, Proposal, draw, stack
+from engine.drafters.drafter import NOTHING, Proposal, draw, draw_word, spread, stack
 from engine.model import Model
 from engine.sequence import Sequence
 
@@ -40,7 +40,7 @@ class DraftModelDrafter:
         logits = self._catch_up(history, sequence.num_prompt, table)
         drafts, laws = [], []
         while True:
-            token, law = draw(self._on_shared_ids(logits), sequence.params, history)
+            token, law = self._draw(logits, sequence, history)
             drafts.append(token)
             laws.append(law)
             history.append(token)
@@ -67,12 +67,16 @@ class DraftModelDrafter:
     def _forward(self, role: str, rows: list[int], table: Ids[int], context: int) -> torch.Tensor:
         return self._model.forward(Batch.join([Part(role, rows, table, context, num_logits=1)]), self._cache)[0]
 
+    def _draw(self, logits: torch.Tensor, sequence: Sequence, history: list[int]) -> tuple[int, torch.Tensor | None]:
+        """The next token and its law over the target's vocabulary."""
+        if self._draft_ids is not None:
+            return draw_word(logits, self._draft_ids, self._vocab_size, sequence.params, history)
+        return draw(self._on_shared_ids(logits), sequence.params, history)
+
     def _on_shared_ids(self, logits: torch.Tensor) -> torch.Tensor:
         """Vocabularies differ, by padding or because the draft has few words: what one side lacks is impossible."""
         if self._draft_ids is not None:
-            wide = torch.full((self._vocab_size,), float("-inf"))
-            wide[self._draft_ids] = logits
-            return wide
+            return spread(logits, self._draft_ids, self._vocab_size, float("-inf"))
         missing = self._vocab_size - len(logits)
         if missing <= 0:
             return logits[: self._vocab_size]

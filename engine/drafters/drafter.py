@@ -7,9 +7,11 @@ from collections.abc import Sequence as Ids
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 
 from engine.cache import KVCache
+from engine.errors import EngineError
 from engine.features import FeatureCache
 from engine.request import SamplingParams
 from engine.sampling import draft_params, greedy_tokens, probabilities, sample, uniform
@@ -129,6 +131,30 @@ def draw(logits: torch.Tensor, params: SamplingParams, history: Ids[int]) -> tup
         return int(greedy_tokens(logits[None], params, history)[0]), None
     law = probabilities(logits[None], draft_params(params), history)[0]
     return sample(law, uniform(params.seed, len(history), "draft")), law
+
+
+def draw_word(
+    logits: torch.Tensor, ids: torch.Tensor, vocab_size: int, params: SamplingParams, history: Ids[int]
+) -> tuple[int, torch.Tensor | None]:
+    """As `draw`, for a draft that has logits of some words only: (words,), at the target's `ids` (words,), rising.
+
+    Its law is over the whole vocabulary, zero at what it cannot propose.
+    """
+    if params.is_penalised:  # counts tokens by the target's ids
+        return draw(spread(logits, ids, vocab_size, float("-inf")), params, history)
+    if params.is_draft_greedy:  # NumPy's is the lowest of equals and finds NaN, with the least to do around it
+        row = logits.numpy()
+        word = row.argmax()
+        if not np.isfinite(row[word]):
+            raise EngineError("bad_logits", "the drafter's logits have no finite largest entry")
+        return int(ids[word]), None
+    word, law = draw(logits, params, history)
+    return int(ids[word]), spread(law, ids, vocab_size, 0.0)
+
+
+def spread(row: torch.Tensor, ids: torch.Tensor, vocab_size: int, elsewhere: float) -> torch.Tensor:
+    """row (words,) at their ids, `elsewhere` at the others: (vocab_size,)."""
+    return torch.full((vocab_size,), elsewhere, dtype=row.dtype).scatter_(0, ids, row)
 
 
 def stack(token_ids: list[int], laws: list[torch.Tensor | None]) -> Proposal:

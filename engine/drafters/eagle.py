@@ -10,8 +10,7 @@ from collections.abc import Sequence as Ids
 import torch
 
 from engine.cache import KVCache
-from engine.drafters.drafter import NOTHING, Proposal, draw, stack
-from engine.errors import EngineError
+from engine.drafters.drafter import NOTHING, Proposal, draw_word, stack
 from engine.features import FeatureCache
 from engine.head import Head, pad_first
 from engine.sequence import Sequence
@@ -35,42 +34,35 @@ class EagleDrafter:
         if num_tokens < 1:
             return NOTHING
         history = list(sequence.token_ids)
-        x = self._catch_up(history, table)
-        drafts, laws = [], []
         table_row = torch.tensor([table], dtype=torch.int32)
+        x, logits = self._catch_up(history, table, table_row)
+        head, drafts, laws = self._head, [], []
         while True:
-            token, law = self._draw(x, sequence, history)
+            token, law = draw_word(logits[0], head.draft_ids, head.vocab_size, sequence.params, history)
             drafts.append(token)
             laws.append(law)
             history.append(token)
             if len(drafts) == num_tokens:
                 return stack(drafts, laws)
             last = len(history) - 1
-            rows = self._head.rows([last], table_row, self._head.cache.slots(table, last, last + 1))
-            x = self._head.guess(x, [history[last - self._head.lag]], rows)
+            rows = head.rows(last, table_row, head.cache.slots(table, last, last + 1))
+            x, logits = head.guess(x, [history[last - head.lag]], rows, 1)
 
     def update(self, sequence: Sequence, num_drafted: int, num_accepted: int) -> None:
         """Slots of drafts hold guessed features: they count as not cached, accepted or not."""
 
-    def _catch_up(self, token_ids: list[int], table: Ids[int]) -> torch.Tensor:
-        """Feeds the tokens whose features are known by now; returns the guess at the last one: (1, hidden)."""
-        head, table_row = self._head, torch.tensor([table], dtype=torch.int32)
-        x = torch.empty(0)
+    def _catch_up(
+        self, token_ids: list[int], table: Ids[int], table_row: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Feeds the tokens whose features are known by now; returns the guess at the last one and its logits."""
+        head = self._head
+        x = logits = torch.empty(0)
         while self.num_cached < len(token_ids):
             first, last = self.num_cached, min(len(token_ids), self.num_cached + CHUNK)
             felt = head.given(head.cache.slots(table, max(0, first - 1), last - 1))
             felt = pad_first(felt) if first == 0 else felt
-            rows = head.rows(list(range(first, last)), table_row, head.cache.slots(table, first, last))
-            x = head.guess(felt, [-1, *token_ids][first + 1 - head.lag : last + 1 - head.lag], rows)
+            rows = head.rows(first, table_row, head.cache.slots(table, first, last))
+            ids = [-1, *token_ids][first + 1 - head.lag : last + 1 - head.lag]
+            x, logits = head.guess(felt, ids, rows, int(last == len(token_ids)))
             self.num_cached = last
-        return x[-1:]
-
-    def _draw(self, x: torch.Tensor, sequence: Sequence, history: list[int]) -> tuple[int, torch.Tensor | None]:
-        params, logits = sequence.params, self._head.logits(x)
-        is_penalised = (params.repetition_penalty, params.presence_penalty, params.frequency_penalty) != (1.0, 0.0, 0.0)
-        if not params.is_draft_greedy or is_penalised:
-            return draw(self._head.spread(logits)[0], params, history)
-        best, index = logits[0].max(0)
-        if not best.isfinite():
-            raise EngineError("bad_logits", "the drafter's logits have no finite largest entry")
-        return int(self._head.draft_ids[index]), None
+        return x, logits

@@ -27,21 +27,22 @@ class EagleTreeDrafter(EagleDrafter):
         """A tree at most min(num_tokens, DEEPEST) deep; nothing where none is worth the wider pass."""
         if num_tokens < 1:
             return NOTHING
-        x = self._catch_up(list(sequence.token_ids), table)
-        grown, spent = self._grow(x, len(sequence), min(num_tokens, DEEPEST), table)
+        table_row = torch.tensor([table], dtype=torch.int32)
+        x, logits = self._catch_up(list(sequence.token_ids), table, table_row)
+        grown, spent = self._grow(x, logits, len(sequence), min(num_tokens, DEEPEST), table_row)
         return grown.proposal(spent)
 
-    def _grow(self, x: Tensor, length: int, depth: int, table: Ids[int]) -> tuple[Grown, float]:
+    def _grow(self, x: Tensor, logits: Tensor, length: int, depth: int, table_row: Tensor) -> tuple[Grown, float]:
         """Level by level while another is worth a step; returns the nodes, and the time spent in plain steps.
 
-        x (1, hidden) is the guess at the last known token, `length` how many tokens are known.
+        x (1, hidden), logits (1, words): the guess at the last known token. length: how many tokens are known.
         """
         head, spent, grown = self._head, STEP, Grown()
-        table_row, scratch = torch.tensor([table], dtype=torch.int32), torch.tensor(head.scratch, dtype=torch.int32)
+        scratch = torch.tensor(head.scratch, dtype=torch.int32)
         above, nodes = torch.ones(1), [-1]  # values and numbers of the nodes whose guesses are in x
         paths = torch.empty(1, 0, dtype=torch.int32)  # of each, the slots of its ancestors and its own
         for level in range(depth):
-            confidence, index = torch.softmax(head.logits(x), -1).topk(min(BRANCHES, len(head.draft_ids)))
+            confidence, index = torch.softmax(logits, -1).topk(min(BRANCHES, len(head.draft_ids)))
             values = (above[:, None] * confidence).flatten()
             first = grown.add(head.draft_ids[index.flatten()].tolist(), nodes, values.tolist())
             best = values.topk(min(BRANCHES, len(values))).indices.sort().values
@@ -54,6 +55,7 @@ class EagleTreeDrafter(EagleDrafter):
             grown.expanded += nodes
             paths = torch.cat((paths[parent], slots[:, None]), 1)
             rows = head.tree_rows(length + level, table_row, length, slots, paths)
-            x = head.guess(x[parent], [grown.token_ids[node] for node in nodes], rows)
+            words = [grown.token_ids[node] for node in nodes]
+            x, logits = head.guess(x[parent], words, rows, len(nodes))
             spent += STEP
         return grown, spent

@@ -221,10 +221,9 @@ class Probe:
         self.layers = tuple(layers)
         self.caught: dict[int, Tensor] = {}  # after so many layers: (rows, hidden)
 
-    def write(self, num_layers: int, slots: Tensor, x: Tensor) -> None:
-        """Called by the model; `x` (rows, hidden)."""
-        if num_layers in self.layers:
-            self.caught[num_layers] = x
+    def write(self, slots: Tensor, states: Ids[Tensor]) -> None:
+        """Called by the model; states (rows, hidden) after each of `layers`."""
+        self.caught = dict(zip(self.layers, states, strict=True))
 
 
 def retrieve(
