@@ -124,14 +124,17 @@ def plan(batch: Batch, num_blocks: int, block_size: int, device: torch.device) -
     laid = [_lay(span, block_size) for span in spans]
     prompts = [rows for rows in laid if rows.span.role == "prompt"]
     generated = [rows for rows in laid if rows.span.role == "generated"]
-    order = np.concatenate([np.arange(span.start, span.start + span.num_rows) for span in spans])
-    place = np.empty_like(order)  # row of the batch → row of the plan
-    place[order] = np.arange(len(order))
+    token_ids, logit_rows = batch.token_ids, batch.logit_rows
+    starts = [span.start for span in spans]
+    if starts != sorted(starts):
+        order = torch.cat([torch.arange(span.start, span.start + span.num_rows) for span in spans])
+        place = order.argsort()  # row of the batch → row of the plan
+        token_ids, logit_rows = token_ids[order], place[logit_rows]
     return Plan(
-        token_ids=_put([batch.token_ids.numpy()[order]], device),
+        token_ids=token_ids.to(device),
         positions=_put([rows.positions for rows in laid], device),
         slots=_put([rows.slots for rows in laid], device),
-        logit_rows=_put([place[batch.logit_rows.numpy()]], device),
+        logit_rows=logit_rows.to(device),
         num_prompt_rows=sum(rows.span.num_rows for rows in prompts),
         pieces=_pieces(prompts, device),
         visible=_visible(generated, device) if generated else None,

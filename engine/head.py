@@ -172,10 +172,9 @@ class Head:
         slots (rows,), where they are written. paths (rows, depth): slots of each row's ancestors and its own, int32.
         """
         count = len(slots)
-        at = torch.full((count,), position)
-        sequence, prefix = torch.zeros(count, dtype=torch.int32), torch.full((count,), num_seen, dtype=torch.int32)
-        seen = (table, self.cache.block_size, sequence, prefix, paths)
-        return Rows(self._model.angles(at), slots, *seen)
+        prefix = torch.full((count,), num_seen, dtype=torch.int32)
+        seen = (table, self.cache.block_size, self._zeros[:count], prefix, paths)
+        return Rows(self._model.angles(torch.full((count,), position)), slots, *seen)
 
 
 def pad_first(felt: Tensor) -> Tensor:

@@ -106,7 +106,7 @@ class Model:
         if rows.visible is not None:
             below = {number: tap[len(prompt) :] for number, tap in taps.items()}
             generated = layer.run_all(generated, weights, [place for _, place in places], keys, values, below)
-        return torch.cat((prompt, generated))
+        return torch.cat((prompt, generated)) if rows.pieces else generated
 
 
 def check_device(name: str) -> None:

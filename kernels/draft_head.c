@@ -20,28 +20,6 @@ typedef struct {
     int64_t told;
 } DraftStep;
 
-/* Row `token` of a packed matrix: its values lie PANEL apart. */
-static void embed_row(const Matrix *m, int64_t token, float *y) {
-    const int64_t first = token / PANEL * m->in * PANEL + token % PANEL;
-    const v8 scale = set(m->scale ? m->scale[token] : 1);
-    for (int64_t k = 0; k < m->in; k += 8) {
-        const int64_t n = m->in - k < 8 ? m->in - k : 8, at = first + k * PANEL;
-        float floats[8] = {0};
-        uint16_t halves[8] = {0};
-        for (int64_t i = 0; i < n; i++) {
-            if (m->kind == FLOAT32)
-                floats[i] = ((const float *)m->data)[at + i * PANEL];
-            else if (m->kind == INT8)
-                floats[i] = ((const int8_t *)m->data)[at + i * PANEL];
-            else
-                halves[i] = ((const uint16_t *)m->data)[at + i * PANEL];
-        }
-        v8 values = m->kind == FLOAT16 ? load_half(halves) : m->kind == BFLOAT16 ? load_bfloat(halves) : load(floats);
-        values = values * scale;
-        memcpy(y + k, &values, (size_t)n * sizeof *y);
-    }
-}
-
 static void join_rows(const DraftStep *step, const Team *team) {
     const DraftHead *head = step->head;
     const int64_t hidden = head->embedding->in;

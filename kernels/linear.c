@@ -168,6 +168,34 @@ static void multiply(const Linear *job, const Span *span, int64_t begin, int64_t
     }
 }
 
+/* ---- reading rows ---- */
+
+/* Row `token` of a packed matrix: its values lie PANEL apart. */
+static void embed_row(const Matrix *m, int64_t token, float *y) {
+    const int64_t first = token / PANEL * m->in * PANEL + token % PANEL;
+    const v8 scale = set(m->scale ? m->scale[token] : 1);
+    for (int64_t k = 0; k < m->in; k += 8) {
+        const int64_t n = m->in - k < 8 ? m->in - k : 8, at = first + k * PANEL;
+        float floats[8] = {0};
+        uint16_t halves[8] = {0};
+        for (int64_t i = 0; i < n; i++) {
+            if (m->kind == FLOAT32)
+                floats[i] = ((const float *)m->data)[at + i * PANEL];
+            else if (m->kind == INT8)
+                floats[i] = ((const int8_t *)m->data)[at + i * PANEL];
+            else
+                halves[i] = ((const uint16_t *)m->data)[at + i * PANEL];
+        }
+        v8 values = m->kind == FLOAT16 ? load_half(halves) : m->kind == BFLOAT16 ? load_bfloat(halves) : load(floats);
+        values = values * scale;
+        memcpy(y + k, &values, (size_t)n * sizeof *y);
+    }
+}
+
+EXPORT void embed(const Matrix *matrix, const int64_t *tokens, int64_t rows, float *y) {
+    for (int64_t row = 0; row < rows; row++) embed_row(matrix, tokens[row], y + row * matrix->in);
+}
+
 /* ---- one thread's share, and the whole ---- */
 
 void linear_part(const Linear *job, const Team *team) {

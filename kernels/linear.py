@@ -95,9 +95,14 @@ def embed(packed: Packed, token_ids: Tensor) -> Tensor:
     """Rows `token_ids` (n,) of the matrix, fp32 (n, in): tied embeddings live in the output head's memory."""
     if packed.matrix is None:
         rows = packed.data[token_ids].float()
-    else:
-        rows = packed.data[token_ids // PANEL, :, token_ids % PANEL].float()
-    return rows if packed.scale is None else rows * packed.scale[token_ids, None]
+        return rows if packed.scale is None else rows * packed.scale[token_ids, None]
+    wanted, (num_out, num_in) = token_ids.tolist(), packed.shape
+    if wanted and not 0 <= min(wanted) <= max(wanted) < num_out:
+        raise IndexError(f"rows {min(wanted)} to {max(wanted)} of a matrix with {num_out}")
+    token_ids, rows = token_ids.long().contiguous(), torch.empty(len(wanted), num_in)
+    call = build.function("embed", "ppip")
+    call(ctypes.addressof(packed.matrix), token_ids.data_ptr(), len(wanted), rows.data_ptr())
+    return rows
 
 
 # ---- the product ----------------------------------------------------------------------------------------------------

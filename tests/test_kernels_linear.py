@@ -68,6 +68,10 @@ def test_unpack_and_embed_give_the_stored_values_back(dtype):
     assert (stored - weight).abs().max() <= steps[dtype] * weight.abs().max()
     ids = torch.tensor([0, 49, 16, 15, 16])
     assert torch.equal(linear.embed(packed, ids), stored[ids])
+    assert linear.embed(packed, ids[:0]).shape == (0, 19)
+    for wrong in ([-1], [50], [3, 2**40]):
+        with pytest.raises(IndexError):
+            linear.embed(packed, torch.tensor(wrong))
 
 
 def test_int8_keeps_the_largest_weight_of_each_output_and_survives_a_row_of_zeros():

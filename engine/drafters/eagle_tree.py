@@ -8,12 +8,13 @@ drawn, so a tree is a set of point masses and any acceptance rule for those is e
 
 from collections.abc import Sequence as Ids
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from engine.drafters.drafter import NOTHING, Proposal
 from engine.drafters.eagle import EagleDrafter
-from engine.drafters.grown import BRANCHES, Grown
+from engine.drafters.grown import Grown, largest, likeliest
 from engine.drafters.worth import STEP, is_worth_a_step
 from engine.sequence import Sequence
 
@@ -38,14 +39,14 @@ class EagleTreeDrafter(EagleDrafter):
         x (1, hidden), logits (1, words): the guess at the last known token. length: how many tokens are known.
         """
         head, spent, grown = self._head, STEP, Grown()
-        scratch = torch.tensor(head.scratch, dtype=torch.int32)
-        above, nodes = torch.ones(1), [-1]  # values and numbers of the nodes whose guesses are in x
-        paths = torch.empty(1, 0, dtype=torch.int32)  # of each, the slots of its ancestors and its own
+        scratch = np.array(head.scratch, np.int32)
+        above, nodes = np.ones(1, np.float32), [-1]  # values and numbers of the nodes whose guesses are in x
+        paths = np.empty((1, 0), np.int32)  # of each, the slots of its ancestors and its own
         for level in range(depth):
-            confidence, index = torch.softmax(logits, -1).topk(min(BRANCHES, len(head.draft_ids)))
-            values = (above[:, None] * confidence).flatten()
-            first = grown.add(head.draft_ids[index.flatten()].tolist(), nodes, values.tolist())
-            best = values.topk(min(BRANCHES, len(values))).indices.sort().values
+            words, confidence = likeliest(logits)
+            values = (above[:, None] * confidence).ravel()
+            first = grown.add(head.draft_ids[torch.from_numpy(words.ravel())].tolist(), nodes, values.tolist())
+            best = largest(values)
             is_last = level + 1 == depth
             if is_last or not is_worth_a_step(grown.best(), float(values[best].sum()), spent):
                 break
@@ -53,9 +54,9 @@ class EagleTreeDrafter(EagleDrafter):
             nodes = [first + node for node in best.tolist()]
             slots = scratch[len(grown.expanded) : len(grown.expanded) + len(nodes)]
             grown.expanded += nodes
-            paths = torch.cat((paths[parent], slots[:, None]), 1)
-            rows = head.tree_rows(length + level, table_row, length, slots, paths)
-            words = [grown.token_ids[node] for node in nodes]
-            x, logits = head.guess(x[parent], words, rows, len(nodes))
+            paths = np.concatenate((paths[parent], slots[:, None]), 1)
+            rows = head.tree_rows(length + level, table_row, length, *map(torch.from_numpy, (slots, paths)))
+            drafts = [grown.token_ids[node] for node in nodes]
+            x, logits = head.guess(x[torch.from_numpy(parent)], drafts, rows, len(nodes))
             spent += STEP
         return grown, spent

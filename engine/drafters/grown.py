@@ -3,11 +3,40 @@
 Knows nothing of who guesses: nodes come with values, estimates of the chance that they are accepted.
 """
 
+import numpy as np
+from torch import Tensor
+
 from engine.drafters.drafter import NOTHING, Candidates, Proposal
 from engine.drafters.worth import best_size
+from engine.errors import EngineError
 
 BRANCHES = 4  # children of an expanded node, and nodes that are expanded in one step
 MOST_NODES = 15  # a pass over 16 rows is the widest that was measured
+
+
+def likeliest(logits: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """The BRANCHES most probable words of each row and their probabilities, falling: (rows, BRANCHES) each.
+
+    logits (rows, words) fp32; of equals the lowest comes first. In NumPy, which does little around such small work.
+    Raises EngineError("bad_logits").
+    """
+    rows = logits.numpy().copy()
+    every, words, best = np.arange(len(rows)), [], []
+    for _ in range(min(BRANCHES, rows.shape[1])):
+        words.append(rows.argmax(1))
+        best.append(rows[every, words[-1]])
+        rows[every, words[-1]] = -np.inf
+    if not np.isfinite(best[0]).all():
+        raise EngineError("bad_logits", "the drafter's logits have no finite largest entry")
+    best = np.stack(best, 1)
+    weights = np.exp(best - best[:, :1])
+    rest = np.exp(rows - best[:, :1]).sum(1, keepdims=True)
+    return np.stack(words, 1), weights / (weights.sum(1, keepdims=True) + rest)
+
+
+def largest(values: np.ndarray) -> np.ndarray:
+    """Where the BRANCHES largest of values (n,) are, rising; of equals the first count."""
+    return np.sort(np.argsort(-values, kind="stable")[:BRANCHES])
 
 
 class Grown:

@@ -7,10 +7,11 @@ are most confident in this round. Nodes are chosen, not drawn: a tree is a set o
 
 from collections.abc import Sequence as Ids
 
+import numpy as np
 import torch
 
 from engine.drafters.drafter import NOTHING, Proposal
-from engine.drafters.grown import BRANCHES, Grown
+from engine.drafters.grown import Grown, largest, likeliest
 from engine.drafters.worth import MEDUSA
 from engine.medusa import Medusa
 from engine.sequence import Sequence
@@ -33,15 +34,15 @@ class MedusaDrafter:
             return NOTHING
         size = self._heads.features.block_size
         self.num_cached = last + 1
-        laws = torch.softmax(self._heads.logits(table[last // size] * size + last % size), -1)
-        grown, above, nodes = Grown(), torch.ones(1), [-1]
-        for law in laws[:num_tokens]:
+        words, confidences = likeliest(self._heads.logits(table[last // size] * size + last % size)[:num_tokens])
+        grown, above, nodes = Grown(), np.ones(1, np.float32), [-1]
+        for row, confidence in zip(words, confidences, strict=True):
             grown.expanded += [node for node in nodes if node >= 0]
-            confidence, index = law.topk(min(BRANCHES, len(law)))
-            values = (above[:, None] * confidence).flatten()
-            words = self._heads.draft_ids[index].tolist()
-            first = grown.add(words * len(nodes), nodes, values.tolist())
-            best = values.topk(min(BRANCHES, len(values))).indices.sort().values
+            values = (above[:, None] * confidence).ravel()
+            first = grown.add(
+                self._heads.draft_ids[torch.from_numpy(row)].tolist() * len(nodes), nodes, values.tolist()
+            )
+            best = largest(values)
             above, nodes = values[best], [first + node for node in best.tolist()]
         return grown.proposal(MEDUSA)
 
