@@ -11,11 +11,11 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # the helpers beside the other tests
 
-from page_watch import Watch  # noqa: E402
+from page_watch import PATIENCE, Watch  # noqa: E402
 
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
-expect.set_options(timeout=90_000)  # machines that build are slow
+expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")  # while Playwright is open its event loop counts as running, which others must not see

@@ -8,6 +8,7 @@ from fake_engine import FakeEngine
 from playwright.sync_api import Page, expect
 from sample_app import served
 from stage_page import mounted
+from waits import all_drawn, page_fits
 
 import app
 from lessons import drafters, live
@@ -47,8 +48,7 @@ def test_browser_and_python_compute_the_same_rows_and_cards_show_what_is_read(pa
             assert row[theirs] == (pytest.approx(value) if isinstance(value, float) else value)
     order = [row["name"] for row in sorted(rows, key=lambda row: -row["tau"])]
     page.locator("[data-sort=tau]").click()
-    found = page.locator(".zoo-table tr[data-name]").evaluate_all("all => all.map((one) => one.dataset.name)")
-    assert found[0] == order[0]
+    expect(page.locator(".zoo-table tr[data-name]").first).to_have_attribute("data-name", order[0])
     card = page.locator(".inputs-card[data-drafter=eagle]")
     expect(card.locator(".inputs-state.is-true")).to_have_count(1)
     expect(card.locator(".inputs-token.is-read")).to_have_count(1)
@@ -74,6 +74,7 @@ def test_a_live_run_fills_the_table_and_no_drafter_is_answered_in_words(page: Pa
     page.locator("#drafters-run").click()
     expect(page.locator(f"{ZOO} .badge-measured")).to_be_visible()
     expect(page.locator(f"{ZOO} tr[data-name=layer_skip]")).to_be_visible()
+    expect(page.locator(".table-scroll > table.figures .badge-measured").first).to_be_attached()  # its end was heard
     for box in page.get_by_role("checkbox").all():
         box.uncheck()
     page.locator("#drafters-run").click()
@@ -85,7 +86,8 @@ def test_the_chinese_page_fits_a_phone(phone: Page, url: str) -> None:
     phone.locator(f"{ZOO} .zoo-cover button").click()
     expect(phone.locator(f"{ZOO} .zoo-scatter")).to_be_visible()
     expect(phone.locator(f"{INPUTS} .inputs-card").first).to_be_attached()
-    assert phone.evaluate("document.documentElement.scrollWidth") <= 390
+    all_drawn(phone)
+    page_fits(phone)
     text = phone.locator("body").inner_text()
     assert "{{" not in text
     assert "undefined" not in text

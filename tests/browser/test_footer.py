@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 from sample_app import sample_book, served
+from waits import page_fits
 
 from lessons import live
 from lessons.words import FRAME, load
@@ -100,6 +101,8 @@ def test_the_footer_stands_below_the_lessons_and_fits_a_phone(phone: Page, url: 
     distance = """() => document.querySelector(".site-footer").getBoundingClientRect().top
         - document.querySelector("gradio-app").getBoundingClientRect().bottom"""
     assert phone.evaluate(distance) >= 0
-    for button in phone.locator(".site-footer button").all():
+    buttons = phone.locator(".site-footer button")
+    expect(buttons).to_have_count(2)
+    for button in buttons.all():
         assert button.bounding_box()["height"] >= 40
-    assert phone.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    page_fits(phone)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,9 @@ from fake_engine import FakeEngine
 from page_watch import Watch
 from playwright.sync_api import Locator, Page, expect
 from sample_app import sample_book, served, wait_for
+from starlette.types import ASGIApp
+from unhurried import Unhurried
+from waits import at_rest, frames, page_fits
 
 from engine import Event, Request, SamplingParams
 from lessons import live
@@ -19,10 +23,26 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ASGIApp]:
+    """The sample book."""
+    with sample_book(tmp_path_factory.mktemp("traces")) as application:
+        yield application
+
+
+@pytest.fixture(scope="module")
+def url(application: ASGIApp) -> Iterator[str]:
     """Address of the sample book."""
-    with sample_book(tmp_path_factory.mktemp("traces")) as application, served(application) as address:
+    with served(application) as address:
         yield address
+
+
+@pytest.fixture
+def is_cut(application: ASGIApp, url: str) -> Iterator[threading.Event]:
+    """While it is set, the server ends its streams."""
+    before, event = application.state.is_closing, threading.Event()
+    application.state.is_closing = event.is_set
+    yield event
+    application.state.is_closing = before
 
 
 @pytest.fixture
@@ -37,6 +57,16 @@ def engine() -> Iterator[None]:
     live.start_with(lambda progress: FakeEngine(0.02))
     wait_for(lambda: live.status().state == "ready")
     yield
+    live.start_with(None)
+
+
+@pytest.fixture
+def unhurried() -> Iterator[Unhurried]:
+    """A made-up engine whose runs go on for a minute, or until it is told to hurry."""
+    made = Unhurried()
+    live.start_with(lambda progress: made)
+    wait_for(lambda: live.status().state == "ready")
+    yield made
     live.start_with(None)
 
 
@@ -67,11 +97,6 @@ def press_run(page: Page) -> None:
     wait_for(lambda: player(page, "runId") != before)
 
 
-def overflow(page: Page) -> int:
-    """Pixels by which the page is wider than its window."""
-    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-
-
 # ---- pages --------------------------------------------------------------------------------------------------------
 
 
@@ -80,7 +105,7 @@ def test_a_page_opens_on_a_recorded_run_without_a_model(page: Page, url: str, no
     expect(bar.locator(".transport-state")).to_have_text("Recorded on a made-up machine, 2026-11-29")
     expect(page.locator("h1:visible")).to_have_count(1)
     expect(page.locator("#engine")).to_contain_text("Recorded runs only")
-    assert page.title() == "Speculation · Inference in the open"
+    expect(page).to_have_title("Speculation · Inference in the open")
 
 
 def test_without_a_model_running_says_why_not(page: Page, url: str, no_model: None) -> None:
@@ -94,10 +119,10 @@ def test_chapters_and_languages_are_links_that_keep_the_settings(page: Page, url
     page.get_by_role("link", name="中文").click()
     expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
     expect(page.locator(".transport-bar:visible .transport-state")).to_contain_text("录制于")
-    assert page.url == f"{url}/zh/?lesson=sample&tokens=40"
+    expect(page).to_have_url(f"{url}/zh/?lesson=sample&tokens=40")
     page.get_by_role("link", name="显存与缓存").click()
     expect(page.locator("h1:visible")).to_have_count(1)
-    assert page.url == f"{url}/zh/memory/"
+    expect(page).to_have_url(f"{url}/zh/memory/")
 
 
 def test_the_theme_is_the_systems_until_the_reader_chooses(page: Page, url: str, no_model: None) -> None:
@@ -120,13 +145,17 @@ def test_the_lesson_in_the_address_is_open_and_follows_the_tabs(page: Page, url:
 
 
 def test_the_header_says_how_far_the_model_is(page: Page, url: str) -> None:
+    is_seen = threading.Event()
+
     def make(progress: object) -> FakeEngine:
         progress(0.42, "converting")
-        return FakeEngine(slow_to_load=6)
+        is_seen.wait(180)
+        return FakeEngine()
 
     live.start_with(make)
     page.goto(url, wait_until="commit")
     expect(page.locator("#engine")).to_contain_text("42 %")
+    is_seen.set()
     expect(page.locator("#engine")).to_contain_text("fake is ready")
     live.start_with(None)
 
@@ -141,7 +170,7 @@ def test_a_run_recorded_with_other_weights_than_the_engines_says_so_once_they_ar
     page: Page, url: str, path: str
 ) -> None:
     is_loaded = threading.Event()
-    live.start_with(lambda progress: OtherEngine() if is_loaded.wait(60) else None)
+    live.start_with(lambda progress: OtherEngine() if is_loaded.wait(180) else None)
     state = opened(page, url + path).locator(".transport-state")
     expect(state).to_have_text(RECORDED[path])
     is_loaded.set()
@@ -205,15 +234,30 @@ def test_a_race_is_replayed_with_both_at_their_own_pace(page: Page, url: str, no
     assert player(page, "duration") == pytest.approx(max(clocks.values()), rel=0.05)
 
 
+SEE_IT_BEGIN = """() => {
+    const frame = () => requestAnimationFrame((now) => { window.began = now; });  // the player's own first frame
+    document.addEventListener('click', frame, { capture: true, once: true });
+}"""
+MOVED = """() => {
+    const p = window.inferencePage.playerFor('sample');
+    if (p.time <= 0.01) return null;
+    const found = [p.time, (performance.now() - window.began) / 1000];
+    p.speed = 1e-4;  // so that Pause finds it under way, however late it comes
+    return found;
+}"""
+
+
 def test_play_moves_through_the_run_and_slow_motion_is_slower(page: Page, url: str, no_model: None) -> None:
     bar = opened(page, url)
     bar.get_by_label("Speed").select_option("0.1")
+    page.evaluate(SEE_IT_BEGIN)
     bar.get_by_role("button", name="Play").click()
-    page.wait_for_timeout(1000)
-    assert 0.01 < player(page, "time") < 0.4
+    shown, took = page.wait_for_function(MOVED).json_value()
+    assert 0.01 < shown <= 0.1 * took
     bar.get_by_role("button", name="Pause").click()
+    page.evaluate("window.inferencePage.playerFor('sample').speed = 0.1")
     here = player(page, "cursor")
-    page.wait_for_timeout(200)
+    frames(page, 20)
     assert player(page, "cursor") == here
     bar.get_by_label("Speed").select_option("2")
     bar.get_by_role("button", name="Play").click()
@@ -233,7 +277,7 @@ def test_a_live_run_comes_to_the_page_and_python_hears_when_it_is_done(page: Pag
     assert player(page, "about.mode") == "race"
 
 
-def test_stop_ends_a_run(page: Page, url: str, engine: None) -> None:
+def test_stop_ends_a_run(page: Page, url: str, unhurried: Unhurried) -> None:
     bar = opened(page, f"{url}/?lesson=sample&tokens=400")
     page.get_by_role("button", name="Run", exact=True).click()
     stop = bar.get_by_role("button", name="Stop")
@@ -244,7 +288,7 @@ def test_stop_ends_a_run(page: Page, url: str, engine: None) -> None:
     expect(stop).to_be_hidden()
 
 
-def test_a_second_run_sees_its_place_in_the_queue(page: Page, url: str, engine: None) -> None:
+def test_a_second_run_sees_its_place_in_the_queue(page: Page, url: str, unhurried: Unhurried) -> None:
     bar = opened(page, f"{url}/?lesson=sample&tokens=400")
     press_run(page)
     wait_for(lambda: bool(live.status().running))
@@ -263,23 +307,24 @@ def test_a_run_that_failed_says_why_in_the_pages_language(page: Page, url: str, 
     expect(bar.locator(".transport-state")).to_have_text("提示词为空，请至少输入一个字符。")
 
 
-def test_a_run_that_another_of_the_page_put_aside_is_watched_and_resumes(page: Page, url: str, engine: None) -> None:
-    opened(page, f"{url}/?lesson=sample&tokens=100")
+def test_a_run_that_another_of_the_page_put_aside_is_watched_and_resumes(
+    page: Page, url: str, unhurried: Unhurried
+) -> None:
+    opened(page, f"{url}/?lesson=sample&tokens=400")
     page.get_by_role("button", name="Run", exact=True).click()
     wait_for(lambda: player(page, "wasLive") and player(page, "events.length") > 20)
     first = live.find(player(page, "runId"))
     second = live.find(live.run([Request("a b c", SamplingParams(max_new_tokens=5), id="one")]))
     page.evaluate(f"window.inferencePage.playerFor('other').load('{second.id}')")
     wait_for(lambda: bool(second.readers) and second.readers == first.readers)  # one stream watches both
+    unhurried.hurry.set()
     wait_for(lambda: player(page, "isComplete"))
     wait_for(lambda: player(page, "isComplete", "other"))
     assert (first.ending, second.ending) == ("finished", "finished")
     assert player(page, "events.length") == len(first.events)
 
 
-def test_a_page_may_have_three_runs_waiting(page: Page, url: str, engine: None) -> None:
-    live.start_with(lambda progress: FakeEngine(0.5))  # the first run must still be going on at the end
-    wait_for(lambda: live.status().state == "ready")
+def test_a_page_may_have_three_runs_waiting(page: Page, url: str, unhurried: Unhurried) -> None:
     opened(page, f"{url}/?lesson=sample&tokens=400")
     run = page.get_by_role("button", name="Run", exact=True)
     press_run(page)
@@ -291,13 +336,18 @@ def test_a_page_may_have_three_runs_waiting(page: Page, url: str, engine: None) 
     expect(page.locator("#sample-problem")).to_contain_text("3 of your runs are waiting already")
 
 
-def test_a_lost_connection_resumes_without_a_gap(page: Page, url: str, engine: None) -> None:
-    bar = opened(page, f"{url}/?lesson=sample&tokens=120&drafter=")
+def test_a_lost_connection_resumes_without_a_gap(
+    page: Page, url: str, unhurried: Unhurried, is_cut: threading.Event
+) -> None:
+    bar = opened(page, f"{url}/?lesson=sample&tokens=400&drafter=")
     page.get_by_role("button", name="Run", exact=True).click()
     wait_for(lambda: player(page, "wasLive") and player(page, "events.length") > 20)
-    page.context.set_offline(True)
-    page.wait_for_timeout(400)
+    page.context.set_offline(True)  # no connection can be made; the one there is is ended by the server
+    is_cut.set()
+    expect(bar.locator(".transport-state")).to_have_text("Connection lost; trying again")
+    is_cut.clear()
     page.context.set_offline(False)
+    unhurried.hurry.set()
     expect(bar.locator(".transport-state")).to_have_text("Ran just now on this machine")
     run_id = player(page, "runId")
     assert player(page, "events.length") == len(live.events(run_id))
@@ -395,15 +445,19 @@ def test_what_the_reader_typed_and_chose_survives(page: Page, url: str, no_model
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_run_that_goes_on_is_on_the_page_again_and_ends_there(page: Page, url: str, engine: None, way: str) -> None:
-    opened(page, f"{url}/?lesson=sample&tokens=150")
+def test_a_run_that_goes_on_is_on_the_page_again_and_ends_there(
+    page: Page, url: str, unhurried: Unhurried, way: str
+) -> None:
+    opened(page, f"{url}/?lesson=sample&tokens=400")
     press_run(page)
     run_id = player(page, "runId")
     wait_for(lambda: player(page, "events.length") > 20)
     retold(page, way)
-    page.wait_for_function("() => window.inferencePage?.playerFor?.('sample').isComplete")
-    assert player(page, "runId") == run_id
     run = live.find(run_id)
+    assert not run.ending
+    unhurried.hurry.set()
+    at_rest(page, "sample")
+    assert player(page, "runId") == run_id
     assert (run.ending, player(page, "events.length")) == ("finished", len(run.events))
     expect(page.locator("#sample-done")).to_have_text(f"{len(run.events)} events")
 
@@ -424,7 +478,7 @@ def test_a_copied_link_holds_no_run(page: Page, url: str, engine: None) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     opened(page, f"{url}/?lesson=sample&tokens=4")
     press_run(page)
-    assert player(page, "runId") in page.url
+    expect(page).to_have_url(re.compile(re.escape(player(page, "runId"))))
     page.get_by_role("button", name="Copy a link").click()
     expect(page.locator("#toast")).to_have_text("Link copied")
     assert page.evaluate("navigator.clipboard.readText()") == f"{url}/?lesson=sample&tokens=4"
@@ -483,7 +537,8 @@ def test_gradios_own_words_are_in_the_pages_language(
 def test_a_phone_shows_the_page_without_sideways_scrolling(phone: Page, url: str, no_model: None, path: str) -> None:
     phone.goto(f"{url}{path}", wait_until="commit")
     expect(phone.locator(".transport-bar:visible")).to_be_visible()
-    assert overflow(phone) == 0
+    expect(phone.locator(".chart .plotly:visible").first).to_be_visible()
+    page_fits(phone)
 
 
 def test_focus_is_visible_and_the_skip_link_comes_first(page: Page, url: str, no_model: None) -> None:
@@ -491,8 +546,8 @@ def test_focus_is_visible_and_the_skip_link_comes_first(page: Page, url: str, no
     page.keyboard.press("Tab")
     expect(page.locator(".skip-link")).to_be_focused()
     page.keyboard.press("Tab")
-    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-    assert outline == "solid"
+    expect(page.locator(".skip-link")).not_to_be_focused()
+    expect(page.locator(":focus")).to_have_css("outline-style", "solid")
 
 
 def test_code_formulas_and_interview_answers_are_on_the_page(page: Page, url: str, no_model: None) -> None:

@@ -1,5 +1,7 @@
 """The live lab's inspector in a real browser: every number is the trace's, and no coin is shown that was not thrown."""
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 from stage_page import mounted
@@ -153,13 +155,16 @@ def test_a_token_is_shown_when_the_replay_reaches_it_and_not_before(page: Page) 
 def test_on_a_narrow_screen_the_panel_comes_up_over_the_page(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     mounted(page, toy_race(TOYS["sampled"]), ["race", "ribbon", "ledger", "inspector"])
-    panel = page.locator(".stage-inspector")
+    page.wait_for_function("[...document.querySelectorAll('link')].every((link) => link.sheet)")
+    panel, is_lifted = page.locator(".stage-inspector"), re.compile("is-lifted")
     assert panel.bounding_box()["y"] > 844
     page.locator(".race-speculative .race-token").nth(3).click()
+    expect(panel).to_have_class(is_lifted)
     for part in (panel, page.locator(".inspector-verdict")):
         box = part.bounding_box()
         assert 0 < box["y"] < box["y"] + min(box["height"], 60) <= 844
     token = page.locator(".race-token.is-picked").bounding_box()
     assert token["y"] + token["height"] <= panel.bounding_box()["y"]
     page.get_by_role("button", name=T("stage.inspector.close")).click()
+    expect(panel).not_to_have_class(is_lifted)
     assert panel.bounding_box()["y"] > 844

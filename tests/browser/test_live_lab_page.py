@@ -1,5 +1,6 @@
 """The live lab as a whole in a real browser: what is on the first screen, presets, live races, guesses, links."""
 
+import re
 from collections.abc import Iterator
 from unittest import mock
 from urllib.parse import urlencode
@@ -10,6 +11,8 @@ from page_watch import Watch
 from playwright.sync_api import Browser, Page, expect
 from sample_app import served, wait_for
 from toy_race import Costs, Toy, toy_race
+from unhurried import Unhurried
+from waits import all_drawn, at_rest, frames, page_fits
 
 import app
 from engine import save_trace
@@ -61,6 +64,16 @@ def engine() -> Iterator[list[FakeEngine]]:
     live.start_with(None)
 
 
+@pytest.fixture
+def unhurried() -> Iterator[Unhurried]:
+    """A made-up engine whose runs of 256 tokens go on for a minute, or until it is told to hurry."""
+    made = Unhurried()
+    live.start_with(lambda progress: made)
+    wait_for(lambda: live.status().state == "ready")
+    yield made
+    live.start_with(None)
+
+
 def opened(page: Page, address: str) -> Page:
     """The page, its recorded run drawn to the end or its stage empty, the tour out of the way and nothing moving."""
     page.emulate_media(reduced_motion="reduce")
@@ -68,6 +81,8 @@ def opened(page: Page, address: str) -> Page:
     page.goto(address, wait_until="commit")
     empty = page.locator(".race-outcome", has_text=T["en"]("stage.race.empty"))
     expect(page.locator(".race-vanilla.is-finished").or_(empty).first).to_be_visible()
+    all_drawn(page)
+    at_rest(page, "live_lab")
     return page
 
 
@@ -91,9 +106,9 @@ def test_the_race_and_the_button_that_runs_it_are_on_the_first_screen(
         ".transport-bar",
         ".race-outcome",
     ):
-        box = page.locator(part).bounding_box()
-        assert box["y"] + box["height"] <= 900, part
-    assert page.locator("#lab-run").bounding_box()["y"] < page.locator(".race-lanes").bounding_box()["y"]
+        page.wait_for_function("(part) => document.querySelector(part).getBoundingClientRect().bottom <= 900", arg=part)
+    tops = "(part) => document.querySelector(part).getBoundingClientRect().top"
+    page.wait_for_function(f"() => ({tops})('#lab-run') < ({tops})('.race-lanes')")
     expect(page.locator(".inspector-verdict")).to_be_visible()
     expect(page.locator("h1:visible")).to_have_count(1)
 
@@ -111,7 +126,8 @@ def test_little_moves_while_the_page_comes_up(page: Page, url: str, no_model: No
     page.set_viewport_size({"width": size[0], "height": size[1]})
     page.add_init_script(SHIFTS)
     opened(page, url)
-    page.wait_for_timeout(500)
+    expect(page.locator(".chart .plotly")).to_have_count(2)
+    frames(page)
     shifts = page.evaluate("shifts")
     assert sum(value for value, *_ in shifts) < 0.2, shifts  # it was above 1 before heights were kept
 
@@ -121,9 +137,9 @@ def test_on_a_phone_both_lanes_are_on_the_first_screen_and_nothing_sticks_out(
     phone: Page, url: str, no_model: None, path: str
 ) -> None:
     opened(phone, url + path)
+    page_fits(phone)
     for lane in ("vanilla", "speculative"):
         assert phone.locator(f".race-{lane} .race-text .race-token").first.bounding_box()["y"] < 800, lane
-    assert phone.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
 
 
 @pytest.mark.parametrize("path", ["/", "/zh/"])
@@ -139,13 +155,22 @@ def test_on_a_phone_run_is_always_under_the_thumb(phone: Page, url: str, no_mode
 def test_on_a_phone_a_touched_token_is_explained_in_view(phone: Page, url: str, no_model: None) -> None:
     opened(phone, url)
     phone.locator(".race-speculative .race-token").nth(2).tap()
+    expect(phone.locator(".stage-inspector")).to_have_class(re.compile("is-lifted"))
     box = phone.locator(".inspector-verdict").bounding_box()
     assert 0 < box["y"] < box["y"] + box["height"] <= 844
 
 
+SEE_IT_PLAY = """const look = () => {
+  window.hasPlayed ||= Boolean(window.inferencePage?.playerFor?.('live_lab').isPlaying);
+  if (!window.hasPlayed) requestAnimationFrame(look);
+};
+look();"""
+
+
 def test_a_first_visit_plays_the_run_once_under_the_tour(page: Page, url: str, no_model: None) -> None:
+    page.add_init_script(SEE_IT_PLAY)
     page.goto(url, wait_until="commit")
-    page.wait_for_function("() => window.inferencePage?.playerFor?.('live_lab')?.isPlaying")  # looks at every frame
+    page.wait_for_function("window.hasPlayed")
     expect(page.locator(".race-step")).to_contain_text("of 6")
     expect(page.locator(".race-vanilla.is-finished")).to_be_visible()
     wait_for(lambda: not player(page, "isPlaying"))
@@ -179,13 +204,13 @@ def test_a_live_race_runs_and_is_reconciled(page: Page, url: str, engine: list) 
     assert {"vanilla", "speculative"} <= set(engine[0].steps)
 
 
-def test_stop_gives_the_blocks_back_and_can_be_pressed_twice(page: Page, url: str, engine: list) -> None:
+def test_stop_gives_the_blocks_back_and_can_be_pressed_twice(page: Page, url: str, unhurried: Unhurried) -> None:
     opened(page, f"{url}/?lesson=live_lab&n=256")
     page.locator("#lab-run").click()
-    wait_for(lambda: engine[0].pool.num_used > 0)
+    wait_for(lambda: unhurried.pool.num_used > 0)
     page.get_by_role("button", name="Stop").dblclick()
     expect(page.locator(".transport-state")).to_have_text("Stopped")
-    wait_for(lambda: engine[0].pool.num_used == 0)
+    wait_for(lambda: unhurried.pool.num_used == 0)
     expect(page.locator(".race-vanilla .race-count")).to_contain_text("stopped after")
 
 
@@ -209,10 +234,13 @@ def test_a_prompt_of_a_hundred_thousand_characters_is_refused_in_words_and_none_
     box = page.get_by_label("Prompt", exact=True)
     box.press("ControlOrMeta+a")
     page.keyboard.insert_text("word " * 20_000)  # as a paste, it heeds a limit of the field
+    with page.expect_response(lambda response: "word word" in (response.request.post_data or "")) as left:
+        box.blur()
+    left.value.finished()  # leaving the field clears the remark: before the refusal, not after it
     page.locator("#lab-run").click()
     sentence = load(FRAME, "en")("error.prompt_over_limit", largest=worker.MAX_PROMPT_TOKENS)
+    expect(page.locator(".toast-body")).to_contain_text(sentence)  # first: it goes by itself
     expect(page.locator("#lab-remark")).to_contain_text(sentence)
-    expect(page.locator(".toast-body")).to_contain_text(sentence)
     assert len(box.input_value()) == 100_000
     assert player(page, "runId") == "recorded-live_lab"
     assert not live.status().running
@@ -232,7 +260,7 @@ def test_markup_in_a_prompt_is_shown_as_text(page: Page, url: str, engine: list)
 
 
 @pytest.fixture
-def readers(browser: Browser, watch: Watch, url: str, engine: list) -> Iterator[list[Page]]:
+def readers(browser: Browser, watch: Watch, url: str, unhurried: Unhurried) -> Iterator[list[Page]]:
     """Two browsers' pages of the lab, the first about to run for long, the second for a moment."""
     contexts = [browser.new_context(viewport={"width": 1440, "height": 900}) for _ in range(2)]
     addresses = (f"{url}/?lesson=live_lab&n=256", f"{url}/?lesson=live_lab&n=8")
@@ -249,9 +277,11 @@ def start_and_see(page: Page, engine: FakeEngine) -> str:
     return player(page, "runId")
 
 
-def test_a_second_reader_is_told_the_place_and_runs_when_the_first_has_ended(readers: list, engine: list) -> None:
+def test_a_second_reader_is_told_the_place_and_runs_when_the_first_has_ended(
+    readers: list, unhurried: Unhurried
+) -> None:
     first, second = readers
-    start_and_see(first, engine[0])
+    start_and_see(first, unhurried)
     second.locator("#lab-run").click()
     expect(second.locator(".transport-state")).to_have_text("Waiting for the engine: place 1")
     first.get_by_role("button", name="Stop").click()
@@ -260,34 +290,34 @@ def test_a_second_reader_is_told_the_place_and_runs_when_the_first_has_ended(rea
     for lane in ("vanilla", "speculative"):
         expect(second.locator(f".race-{lane} .race-token:not([data-index='-1'])")).to_have_count(8)
     assert player(first, "runId") != player(second, "runId")
-    assert engine[0].pool.num_used == 0
+    assert unhurried.pool.num_used == 0
 
 
 def test_a_reader_who_leaves_in_mid_run_makes_room_and_leaves_no_block_behind(
-    readers: list, engine: list, monkeypatch: pytest.MonkeyPatch
+    readers: list, unhurried: Unhurried, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "UNREAD_SECONDS", 0.5)
     first, second = readers
-    run = live.find(start_and_see(first, engine[0]))
+    run = live.find(start_and_see(first, unhurried))
     first.context.close()
     wait_for(lambda: not run.readers)
     assert not run.ending
     second.locator("#lab-run").click()
     expect(second.locator(".transport-state")).to_have_text("Ran just now on this machine")
     assert run.ending == "unwatched"
-    assert engine[0].pool.num_used == 0
-    assert engine[0].is_idle
+    assert unhurried.pool.num_used == 0
+    assert unhurried.is_idle
 
 
-def test_a_run_that_its_only_reader_left_goes_on_to_its_end(readers: list, engine: list) -> None:
-    reader = readers[1]
-    reader.locator("#lab-run").click()
-    wait_for(lambda: bool(live.status().running))
-    run = live.find(live.status().running)
+def test_a_run_that_its_only_reader_left_goes_on_to_its_end(readers: list, unhurried: Unhurried) -> None:
+    reader = readers[0]
+    run = live.find(start_and_see(reader, unhurried))
     reader.context.close()
+    assert not run.ending
+    unhurried.hurry.set()
     wait_for(lambda: bool(run.ending))
     assert run.ending == "finished"
-    assert engine[0].pool.num_used == 0
+    assert unhurried.pool.num_used == 0
 
 
 # ---- guesses, links, languages ------------------------------------------------------------------------------------
@@ -295,7 +325,9 @@ def test_a_run_that_its_only_reader_left_goes_on_to_its_end(readers: list, engin
 
 def test_guesses_stand_in_the_table_of_the_run_that_they_are_about(page: Page, url: str, no_model: None) -> None:
     opened(page, url)
-    for slider in page.locator(".predict-box input[type=range]").all():
+    sliders = page.locator(".predict-box input[type=range]")
+    expect(sliders).to_have_count(2)
+    for slider in sliders.all():
         slider.press("ArrowRight")
     for _ in range(2):
         page.get_by_role("button", name="Commit to this answer").first.click()
@@ -311,8 +343,10 @@ def test_a_field_that_is_emptied_or_overtyped_brings_up_no_error(page: Page, url
     opened(page, url)
     field = page.get_by_label("number input for K, guesses per round")
     for typed in ("", "99", "-4", "3"):
-        field.fill(typed)
-        page.wait_for_timeout(300)
+        with page.expect_response("**/run/predict*") as answer:
+            field.fill(typed)
+        answer.value.finished()
+    frames(page)
     expect(page.locator(".toast-body")).to_have_count(0)
     field.press("Tab")
     expect(field).to_have_value("3")
@@ -343,7 +377,7 @@ def test_a_link_sets_the_controls(page: Page, url: str, no_model: None) -> None:
     expect(page.locator(".race-outcome")).to_have_text(T["en"]("stage.race.empty"))
     expect(page.locator(".presets-chip input:checked")).to_have_count(0)
     assert player(page, "runId") == ""
-    assert page.locator("#lab-sentence").count() == 0
+    expect(page.locator("#lab-sentence")).to_have_count(0)
 
 
 def test_a_link_to_a_preset_s_settings_shows_the_preset_s_run(page: Page, url: str, no_model: None) -> None:

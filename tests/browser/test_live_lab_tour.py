@@ -4,13 +4,16 @@ import pytest
 from playwright.sync_api import Page, expect
 from stage_page import mounted, seek, shown
 from toy_race import TOYS, toy_race
+from waits import timers
 
 pytestmark = pytest.mark.browser
 
+BEGUN = 900  # milliseconds after which it would have begun
 LEAVE = ("document.querySelector('.race-token').click()", "race.dispatchEvent(new Event('interrupt'))")
 
 
 def test_the_tour_runs_once_and_can_be_dismissed(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")  # then it goes on by the reader's click only
     mounted(page, toy_race(), ["race"])
     expect(page.locator(".race-step")).to_have_text("1 of 6")
     page.get_by_role("button", name="next").click()
@@ -19,7 +22,7 @@ def test_the_tour_runs_once_and_can_be_dismissed(page: Page) -> None:
     page.get_by_role("button", name="skip the tour").click()
     expect(page.locator(".race-tour")).to_be_hidden()
     mounted(page, toy_race(), ["race"])
-    page.wait_for_timeout(900)
+    timers(page, BEGUN)
     expect(page.locator(".race-tour")).to_be_hidden()
     page.get_by_role("button", name="tour", exact=True).click()
     expect(page.locator(".race-tour")).to_be_visible()
@@ -29,7 +32,7 @@ def test_the_tour_waits_for_tokens(page: Page) -> None:
     mounted(page, toy_race(), [])
     page.evaluate("player.seek(0)")
     shown(page, "race")
-    page.wait_for_timeout(900)
+    timers(page, BEGUN)
     expect(page.locator(".race-tour")).to_be_hidden()
     seek(page, 200)
     expect(page.locator(".race-tour")).to_be_visible()
@@ -46,7 +49,5 @@ def test_a_reader_who_turns_to_something_else_ends_the_tour(page: Page, act: str
 def test_a_spotlight_dims_all_other_fates(page: Page) -> None:
     mounted(page, toy_race(TOYS["sampled"]), ["race"])
     page.get_by_role("button", name="bonus").click()
-    opacity = "(node) => Number(getComputedStyle(node).opacity)"
-    page.wait_for_timeout(400)
-    assert page.locator(".race-text .fate-bonus").first.evaluate(opacity) == 1
-    assert page.locator(".race-text .fate-accepted").first.evaluate(opacity) == pytest.approx(0.55)
+    expect(page.locator(".race-text .fate-accepted").first).to_have_css("opacity", "0.55")
+    expect(page.locator(".race-text .fate-bonus").first).to_have_css("opacity", "1")

@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 from sample_app import served
 from stage_page import mounted, seek
 from toys import toy_engine
+from waits import all_drawn, at_rest, page_fits
 
 import app
 from engine import Request, SamplingParams, Viewed
@@ -30,6 +31,13 @@ def url() -> Iterator[str]:
         with served(application) as address:
             yield address
     live.start_with(None)
+
+
+def opened(page: Page, address: str) -> None:
+    """The lesson, ready to be used."""
+    page.goto(address, wait_until="commit")
+    all_drawn(page)
+    at_rest(page, "long_context")
 
 
 def test_each_strip_shows_the_blocks_that_its_draft_saw_and_a_block_tells_what_it_holds(page: Page) -> None:
@@ -55,7 +63,7 @@ def test_each_strip_shows_the_blocks_that_its_draft_saw_and_a_block_tells_what_i
 
 
 def test_the_theory_answers_the_guess_and_the_batch(page: Page, url: str) -> None:
-    page.goto(url, wait_until="commit")
+    opened(page, url)
     expect(page.locator("#long-context-predict-from .predict-question")).to_be_in_viewport()
     table = page.locator("table.figures", has_text="Fits into 80 GB")
     expect(table).to_contain_text("3,400")
@@ -65,13 +73,13 @@ def test_the_theory_answers_the_guess_and_the_batch(page: Page, url: str) -> Non
 
 
 def test_an_empty_prompt_is_refused_in_words(page: Page, url: str) -> None:
-    page.goto(url, wait_until="commit")
+    opened(page, url)
     page.get_by_label("Text to continue").fill(" ")
     page.locator("#long-context-run").click()
     expect(page.locator("#long-context-remark [role=alert]")).to_have_text(load(FRAME, "en")("error.empty_prompt"))
 
 
 def test_nothing_scrolls_sideways_on_a_phone(phone: Page, url: str) -> None:
-    phone.goto(f"{url}/zh/", wait_until="commit")
+    opened(phone, f"{url}/zh/")
     expect(phone.locator("#long-context-run")).to_be_visible()
-    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page_fits(phone)

@@ -8,6 +8,7 @@ from unittest import mock
 import pytest
 from playwright.sync_api import Page, expect
 from sample_app import served
+from waits import all_drawn, at_rest, page_fits, uncut
 
 import app
 from engine import tree_depths, tree_mask, tree_moves
@@ -23,7 +24,6 @@ TWINS = """async (trees) => {
         return { depths: tree.depths(parents), mask: tree.mask(parents), path, moves: tree.moves(path) };
     });
 }"""
-SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,8 @@ def opened(page: Page, address: str) -> Page:
     page.goto(address, wait_until="commit")
     expect(page.locator(f"{PASS} .tree-chip.is-accepted").first).to_be_visible()
     expect(page.locator(f"{BUILD} .tree-chip")).to_have_count(8)
+    all_drawn(page)
+    at_rest(page, "trees")
     return page
 
 
@@ -100,9 +102,8 @@ def test_it_speaks_chinese_and_fits_a_phone(phone: Page, url: str) -> None:
     opened(phone, f"{url}/zh/")
     phone.locator(f"{PASS} [data-step=keep]").click()
     expect(phone.locator(f"{PASS} .tree-told")).to_contain_text("cache 现有")
-    assert phone.evaluate(SIDEWAYS) <= 0
-    formulas = phone.locator(".katex-display")
-    expect(formulas).to_have_count(8)
-    assert max(formulas.evaluate_all("all => all.map((one) => one.scrollWidth - one.clientWidth)")) <= 1
+    expect(phone.locator(".katex-display")).to_have_count(8)
+    page_fits(phone)
+    uncut(phone, ".katex-display")
     phone.locator("#trees-run").click()
     expect(phone.locator("#trees-told [role=alert]")).to_be_visible()
