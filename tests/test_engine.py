@@ -13,7 +13,7 @@ from tests.toys import VOCAB_SIZE, exact_law, toy_engine, toy_model
 DRAFTERS = [
     "ngram", "suffix", "ngram_table", "layer_skip", "layer_skip:1", "early_exit:3", "early_exit:4", "small", "eagle",
     "random", "tree", "magicdec:4", "triforce:8", "jacobi", "lookahead", "lookahead:2,3,2", "eagle2", "unshifted",
-    "medusa", "lm", "specinfer",
+    "medusa", "lm", "specinfer", "lookup_eagle",
 ]  # fmt: skip
 PROMPT = [1, 2, 3, 1, 2, 4, 1, 2, 3]
 

@@ -19,6 +19,7 @@ PROMPT = [1, 2, 3, 1, 2]
 DRAFTERS = [
     "none", "ngram", "suffix", "ngram_table", "layer_skip", "early_exit:3", "small", "eagle", "random", "tree", "iid",
     "distinct", "lookahead:3,3,2", "eagle2", "medusa", "lm", "specinfer", "triforce_lm",
+    "lookup_eagle",
 ]  # fmt: skip
 SPARSE = ["magicdec:4", "triforce:8"]
 DRAFTERS += SPARSE
@@ -80,7 +81,8 @@ def count_pairs(drafter: str, settings: dict) -> np.ndarray:
 DRAWING = ("layer_skip", "early_exit:3", "small", "lm", "specinfer", *SPARSE)  # the others draw from no softmax
 # Runs cost minutes: what a rule verifies that stands here in full already meets the samplers that differ most.
 FEWER = {
-    "suffix": ("plain",), "ngram_table": ("plain",), "lookahead:3,3,2": ("plain",), "medusa": ("cold and narrow",),
+    "suffix": ("plain",), "lookup_eagle": ("cold and narrow",),
+    "ngram_table": ("plain",), "lookahead:3,3,2": ("plain",), "medusa": ("cold and narrow",),
     "eagle2": ("plain", "min_p and penalty"), "lm": ("plain", "hot draft"), "triforce_lm": ("plain",),
     "specinfer": ("plain", "min_p and penalty", "greedy draft", "hot draft"), **dict.fromkeys(SPARSE, ("hot draft",)),
 }  # fmt: skip

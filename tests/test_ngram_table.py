@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from engine import EngineError, Request, SamplingParams
-from engine.drafters import ngram_table as drafting
+from engine.drafters import lookup_first
 from engine.drafters.drafter import NOTHING
 from engine.drafters.ngram_table import BACK_OFF, LEAST, Contexts, NgramTable, NgramTableDrafter, read_table
 from engine.events import Drafted
@@ -246,7 +246,7 @@ def test_a_chain_goes_on_as_long_as_all_of_it_may_well_be_right(text, num_tokens
 
 def test_lookups_come_first_and_only_they_are_told_how_they_did(monkeypatch):
     told = []
-    monkeypatch.setattr(drafting.NgramDrafter, "update", lambda self, sequence, *numbers: told.append(numbers))
+    monkeypatch.setattr(lookup_first.NgramDrafter, "update", lambda self, sequence, *numbers: told.append(numbers))
     drafter = NgramTableDrafter(TABLE)
     text = SimpleNamespace(token_ids=[1, 2, 7, 1, 2])
     assert drafter.propose(text, 3, ()).token_ids == (7, 1, 2)

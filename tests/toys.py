@@ -20,6 +20,7 @@ from engine.drafters import Proposal
 from engine.drafters.draft_model import DraftModelDrafter, StreamingDraftDrafter
 from engine.drafters.eagle import EagleDrafter
 from engine.drafters.eagle_tree import EagleTreeDrafter
+from engine.drafters.lookup_first import LookupFirstDrafter
 from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.ngram_table import Contexts, NgramTable, NgramTableDrafter
 from engine.drafters.sparse import SparseTarget, TriForceDrafter
@@ -168,6 +169,7 @@ def toy_engine(loaded: LoadedModel | None = None, **config: object) -> Engine:
     drafters["specinfer"] = lambda: SpecInferDrafter(*lm(), VOCAB_SIZE, settings.num_blocks, (SuffixDrafter(),))
     drafters["lm"] = lambda: DraftModelDrafter(*lm(), VOCAB_SIZE)
     drafters["triforce_lm"] = lambda: TriForceDrafter(engine.model, engine.cache, streaming(), 8)
+    drafters["lookup_eagle"] = lambda: LookupFirstDrafter(EagleDrafter(head((1, 2, 4))), 2)
     drafters["ngram_table"] = lambda: NgramTableDrafter(toy_table())
 
     @functools.cache

@@ -7,6 +7,7 @@ from engine.drafters.eagle import EagleDrafter
 from engine.drafters.eagle_tree import EagleTreeDrafter
 from engine.drafters.layer_skip import LayerSkipDrafter, middle_pair, without
 from engine.drafters.lookahead import JacobiDrafter, LookaheadDrafter
+from engine.drafters.lookup_first import LookupFirstDrafter
 from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.ngram_table import NgramTableDrafter
@@ -32,15 +33,16 @@ HEADS = {  # whose head, and how it drafts
 }  # fmt: skip
 FROM_THE_TEXT = {"ngram": NgramDrafter, "suffix": SuffixDrafter, "jacobi": JacobiDrafter}
 MOST_IN_WINDOW = 16
+HEAD_AT_MOST = 2  # drafts of a head behind lookup: `python -m engine.bench drafters` finds its third seldom worth it
 
 
 def make(name: str, model: Model, cache: KVCache, shelf: Shelf) -> Drafter:
     """A drafter for one sequence.
 
     "layer_skip:3,7" skips those layers, "early_exit:20" keeps the first 20, "lookahead:5,4,3" has W, N and G,
-    "eagle2:chain" and "published:chain" grow no tree, "magicdec:512" and "triforce:512" see 512 tokens beside the
-    sinks, "magicdec:512,0" sees no sinks; without a colon the defaults apply. Below "triforce" drafts the tiny language
-    model, or lookup where the target has none.
+    "eagle2:chain" and "published:chain" grow no tree, "eagle3:lookup" looks up first and else drafts a short chain,
+    "magicdec:512" and "triforce:512" see 512 tokens beside the sinks, "magicdec:512,0" sees no sinks; without a colon
+    the defaults apply. Below "triforce" drafts the tiny language model, or lookup where the target has none.
     Raises EngineError("unknown_drafter" or "bad_layers") with what would be right.
     """
     kind, _, rest = name.partition(":")
@@ -48,9 +50,10 @@ def make(name: str, model: Model, cache: KVCache, shelf: Shelf) -> Drafter:
         return FROM_THE_TEXT[kind]()
     if kind == "lookahead":
         return LookaheadDrafter(*_window(name, rest)) if rest else LookaheadDrafter()
-    if kind in HEADS and rest in ("", "chain"):
+    if kind in HEADS and rest in ("", "chain", "lookup"):
         head, drafter = HEADS[kind]
-        return (EagleDrafter if rest else drafter)(shelf.head(head))
+        made = (EagleDrafter if rest else drafter)(shelf.head(head))
+        return LookupFirstDrafter(made, HEAD_AT_MOST) if rest == "lookup" else made
     if kind == "published" and rest in ("", "chain"):
         return _published(name, shelf.published())
     drafter = _of_the_target(name, model, cache, shelf) or _of_the_shelf(name, model, cache, shelf)

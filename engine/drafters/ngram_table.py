@@ -13,7 +13,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from engine.drafters.drafter import NOTHING, Proposal
-from engine.drafters.ngram import NgramDrafter
+from engine.drafters.lookup_first import LookupFirstDrafter
 from engine.errors import EngineError
 from engine.model import Model
 from engine.sequence import Sequence
@@ -110,8 +110,8 @@ def read_table(path: Path, model: Model) -> NgramTable:
     return table
 
 
-class NgramTableDrafter:
-    """Prompt lookup, and where that finds nothing, the table; `table` serves all requests."""
+class TableDrafter:
+    """The table alone; it serves all requests."""
 
     needs_slots = False
     caches = features = ()
@@ -119,19 +119,18 @@ class NgramTableDrafter:
 
     def __init__(self, table: NgramTable) -> None:
         self._table = table
-        self._lookup = NgramDrafter()
-        self._was_found = False  # the last draft, by the lookup
 
     def propose(self, sequence: Sequence, num_tokens: int, table: Ids[int]) -> Proposal:
-        """The lookup's draft, else the table's; nothing where neither is sure enough."""
-        found = self._lookup.propose(sequence, num_tokens, table)
-        self._was_found = bool(found.token_ids)
-        if self._was_found:
-            return found
+        """What the table is sure enough of, or nothing."""
         drafts = self._table.chain(sequence.token_ids, num_tokens)
         return Proposal(drafts) if drafts else NOTHING
 
     def update(self, sequence: Sequence, num_drafted: int, num_accepted: int) -> None:
-        """The lookup remembers whether it pays; the table's drafts say nothing about that."""
-        if self._was_found:
-            self._lookup.update(sequence, num_drafted, num_accepted)
+        """Nothing to learn."""
+
+
+class NgramTableDrafter(LookupFirstDrafter):
+    """Prompt lookup, and where that finds nothing, the table."""
+
+    def __init__(self, table: NgramTable) -> None:
+        super().__init__(TableDrafter(table))

@@ -1,0 +1,42 @@
+"""Lookup first: where a text repeats itself a copy costs nothing, and only elsewhere another drafter is asked.
+
+Knows nothing of that other drafter. One that writes to a cache catches up, when it is asked again, on what was copied.
+"""
+
+from collections.abc import Sequence as Ids
+
+from engine.drafters.drafter import Drafter, Proposal
+from engine.drafters.ngram import NgramDrafter
+from engine.sequence import Sequence
+
+
+class LookupFirstDrafter:
+    """Prompt lookup in front of `other`, which is asked for at most `most` drafts."""
+
+    def __init__(self, other: Drafter, most: int = 16) -> None:
+        self.needs_slots, self.caches, self.features = other.needs_slots, other.caches, other.features
+        self._other, self._most = other, most
+        self._lookup = NgramDrafter()
+        self._was_found = False  # the last draft, by the lookup
+
+    @property
+    def num_cached(self) -> int:
+        """Tokens in the other drafter's own cache."""
+        return self._other.num_cached
+
+    @num_cached.setter
+    def num_cached(self, number: int) -> None:
+        self._other.num_cached = number
+
+    def propose(self, sequence: Sequence, num_tokens: int, table: Ids[int]) -> Proposal:
+        """The lookup's draft, else the other's."""
+        found = self._lookup.propose(sequence, num_tokens, table)
+        self._was_found = bool(found.token_ids)
+        return found if self._was_found else self._other.propose(sequence, min(num_tokens, self._most), table)
+
+    def update(self, sequence: Sequence, num_drafted: int, num_accepted: int) -> None:
+        """The lookup remembers whether it pays; the other's drafts say nothing about that."""
+        if self._was_found:
+            self._lookup.update(sequence, num_drafted, num_accepted)
+            num_drafted = num_accepted = 0
+        self._other.update(sequence, num_drafted, num_accepted)
