@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import gradio as gr
 
 from lessons import frame
-from lessons.acceptance_figures import alert, law_options, said
+from lessons.acceptance_figures import law_options, said
 from lessons.acceptance_laws import Setting, setting_of
 from lessons.acceptance_model import PICTURE
 from lessons.stage import Widget
@@ -120,7 +120,7 @@ def read(t: Words, p: str, q: str, temperature: float, top_p: float, names: Sequ
     try:
         setting = setting_of((p or "", q or ""), temperature, top_p, names, seed)
     except BadLaw as problem:
-        sentence = alert(frame.safe(t(f"input.{problem.code}", **problem.values)))
+        sentence = frame.said(frame.safe(t(f"input.{problem.code}", **problem.values)), "wrong")
         wrong = [sentence, ""] if problem.values.get("law") == "p" else ["", sentence]
         return [gr.skip(), *wrong, gr.skip(), gr.skip()]
     values = {} if setting.is_plain else {"temperature": temperature, "top_p": top_p}

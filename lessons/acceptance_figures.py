@@ -147,8 +147,3 @@ def distance_table(t: Words, num_draws: int = NUM_DRAWS) -> str:
 def said(t: Words, key: str, **values: object) -> str:
     """A quiet sentence below the controls."""
     return f"<p class='prose-text size-note' role='status'>{frame.safe(t(key, **values))}</p>"
-
-
-def alert(html: str) -> str:
-    """A sentence that says what is wrong; nothing for none. `html` is safe already."""
-    return f"<p class='prose-text callout wrong' role='alert'>{html}</p>" if html else ""

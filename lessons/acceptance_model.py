@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import gradio as gr
 
-from engine import EngineError, Inspected, Request, SamplingParams
+from engine import Inspected, Request, SamplingParams
 from lessons import asking, frame, live
-from lessons.acceptance_figures import alert, said
+from lessons.acceptance_figures import said
 from lessons.acceptance_laws import lumped, overlap_bounds
 from lessons.stage import Stage
 from lessons.typed_laws import write_law
@@ -62,10 +62,7 @@ def panel(t: Words, fields: Sequence[gr.components.Component]) -> dict[str, gr.c
         return taken_from(t, frame.run_of(shown), event)
 
     def finish(shown: object) -> str:
-        sentence = asking.failure(t, frame.run_of(shown))
-        if sentence:
-            asking.warn(t, sentence)
-        return alert(sentence)
+        return asking.alert(t, asking.failure(t, frame.run_of(shown)))
 
     button.click(run, inputs=[prompt, heat], outputs=[bar, taken], **QUIET)
     bar.done(finish, inputs=[bar], outputs=[taken], **QUIET)
@@ -76,14 +73,8 @@ def panel(t: Words, fields: Sequence[gr.components.Component]) -> dict[str, gr.c
 
 def started(t: Words, prompt: object, heat: float | None) -> list[object]:
     """Start a run: the transport's new value, and what there is to say; what is no prompt is refused beforehand."""
-    sentence = asking.refusal(t, prompt)
-    try:
-        if not sentence:
-            return [live.run([request(prompt, 1.0 if heat is None else heat)]), ""]
-    except EngineError as problem:
-        sentence = frame.error(t, problem)
-    asking.warn(t, sentence)
-    return [gr.skip(), alert(sentence)]
+    heat = 1.0 if heat is None else heat
+    return asking.started(t, asking.refusal(t, prompt), lambda: live.run([request(prompt, heat)]))
 
 
 def taken_from(t: Words, run_id: str, place: object) -> list[object]:

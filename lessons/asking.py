@@ -3,6 +3,8 @@
 Knows nothing of what a lesson asks for. Sentences are safe HTML in the reader's language.
 """
 
+from collections.abc import Callable
+
 import gradio as gr
 
 from engine import EngineError
@@ -19,10 +21,27 @@ def refusal(t: Words, prompt: object) -> str:
     return ""
 
 
+def started(t: Words, refusal: str, start: Callable[[], str]) -> list[object]:
+    """Start a run that nothing speaks against: the transport's new value (none for a refusal), and what to say."""
+    try:
+        if not refusal:
+            return [start(), ""]
+    except EngineError as problem:
+        refusal = frame.error(t, problem)
+    return [gr.skip(), alert(t, refusal)]
+
+
 def failure(t: Words, run_id: str) -> str:
     """Why a run ended by an error; nothing where it did not."""
     run = live.find(run_id)
     return frame.error(t, run.problem) if run is not None and run.problem is not None else ""
+
+
+def alert(t: Words, sentence: str) -> str:
+    """What is wrong, as a remark and as a toast; nothing for none."""
+    if sentence:
+        warn(t, sentence)
+    return frame.said(sentence, "wrong")
 
 
 def warn(t: Words, sentence: str) -> None:

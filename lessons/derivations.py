@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from sympy import Abs, Expr, Limit, Max, Min, Rational, Symbol, exp, symbols
 
-from lessons.proof import ONCE, Check, Line, Sides, check
+from lessons.proof import SIZES, Check, Line, Sides, check
 from lessons.rounds import ROUND, SPEEDUP
 
 # ---- the two laws -----------------------------------------------------------------------------------------------
@@ -67,18 +67,17 @@ ACCEPTANCE = (
         "accept_path",
         r"q(x)\cdot\min\!\Bigl(1,\frac{p(x)}{q(x)}\Bigr)=\min\bigl(p(x),q(x)\bigr)",
         lambda _: _token(lambda p, q: q * Min(1, p / q), Min),
-        ONCE,
     ),
     Line(
         "min_as_abs",
         r"\min\bigl(p(x),q(x)\bigr)=\tfrac12\bigl(p(x)+q(x)-|p(x)-q(x)|\bigr)",
         lambda _: _token(Min, lambda p, q: (p + q - Abs(p - q)) / 2),
-        ONCE,
     ),
     Line(
         "alpha_is_overlap",
         r"\alpha=\sum\min(p,q)=1-\tfrac12\sum|p-q|=1-\mathrm{TV}(p,q)",
         lambda n: _sums(n, alpha_of, lambda p, q: 1 - _distance(p, q)),
+        SIZES,
     ),
 )
 RESIDUAL = (
@@ -86,22 +85,24 @@ RESIDUAL = (
         "still_missing",
         r"p(x)-\min\bigl(p(x),q(x)\bigr)=\bigl(p(x)-q(x)\bigr)_+",
         lambda _: _token(lambda p, q: p - Min(p, q), lambda p, q: Max(p - q, 0)),
-        ONCE,
     ),
     Line(
         "missing_mass",
         r"\sum_x\bigl(p(x)-q(x)\bigr)_+=1-\alpha",
         lambda n: _sums(n, lambda p, q: sum(missing(p, q)), lambda p, q: 1 - alpha_of(p, q)),
+        SIZES,
     ),
     Line(
         "rejected_mass",
         r"\sum_x\bigl(q(x)-p(x)\bigr)_+=1-\alpha",
         lambda n: _sums(n, lambda p, q: sum(missing(q, p)), lambda p, q: 1 - alpha_of(p, q)),
+        SIZES,
     ),
     Line(
         "residual_law",
         r"r(x)=\frac{\bigl(p(x)-q(x)\bigr)_+}{1-\alpha},\qquad\sum_x r(x)=1",
         lambda n: _sums(n, lambda p, q: sum(missing(p, q)) / (1 - alpha_of(p, q)), lambda p, q: Rational(1)),
+        SIZES,
     ),
 )
 OUTPUT = (
@@ -110,12 +111,12 @@ OUTPUT = (
         r"P(\text{out}=x)=\underbrace{q(x)\min\!\Bigl(1,\frac{p(x)}{q(x)}\Bigr)}_{\min(p,q)}"
         r"+\underbrace{(1-\alpha)\,r(x)}_{(p-q)_+}",
         _ways_out,
+        SIZES,
     ),
     Line(
         "paths_added",
         r"P(\text{out}=x)=\min(p,q)+(p-q)_+=p(x)",
         lambda _: _token(lambda p, q: Min(p, q) + Max(p - q, 0), lambda p, q: p),
-        ONCE,
     ),
 )
 
@@ -152,14 +153,16 @@ GREEDY = (
         "softmax_limit",
         r"\lim_{T\to0^+}\frac{e^{\ell_a/T}}{\sum_x e^{\ell_x/T}}=1\qquad(\ell_a>\ell_x)",
         _softmax_limit,
+        SIZES,
     ),
     Line(
         "one_hot_draft",
         r"q=\mathbb 1_d\;\Rightarrow\;\alpha=\sum_x\min\bigl(p(x),\mathbb 1_d(x)\bigr)=p(d)",
         _one_hot_draft,
+        SIZES,
     ),
-    Line("both_one_hot", r"p=\mathbb 1_a,\;q=\mathbb 1_d\;\Rightarrow\;\alpha=[\,a=d\,]", _both_one_hot),
-    Line("greedy_residual", r"a\ne d\;\Rightarrow\;r=(\mathbb 1_a-\mathbb 1_d)_+=\mathbb 1_a", _greedy_residual),
+    Line("both_one_hot", r"p=\mathbb 1_a,\;q=\mathbb 1_d\;\Rightarrow\;\alpha=[\,a=d\,]", _both_one_hot, SIZES),
+    Line("greedy_residual", r"a\ne d\;\Rightarrow\;r=(\mathbb 1_a-\mathbb 1_d)_+=\mathbb 1_a", _greedy_residual, SIZES),
 )
 
 # ---- the laws of four rules that are wrong ----------------------------------------------------------------------
@@ -211,10 +214,10 @@ def _never_comes_out(_: int) -> Sides:
 
 
 WRONG = (
-    Line("resample_from_p", r"P(\text{out}=x)-p(x)=\min\bigl(p(x),q(x)\bigr)-\alpha\,p(x)", _resampled_twice),
-    Line("absolute_residual", r"\min(p,q)+(1-\alpha)\frac{|p-q|}{\sum|p-q|}=\frac{p(x)+q(x)}2", _halfway),
-    Line("inverted_ratio", r"q(x)\ge p(x)\;\Rightarrow\;P(\text{out}=x)=q(x)\cdot1+0=q(x)", _draft_keeps, ONCE),
-    Line("soft_q_greedy_draft", r"x\ne d,\;q(x)\ge p(x)\;\Rightarrow\;P(\text{out}=x)=0", _never_comes_out, ONCE),
+    Line("resample_from_p", r"P(\text{out}=x)-p(x)=\min\bigl(p(x),q(x)\bigr)-\alpha\,p(x)", _resampled_twice, SIZES),
+    Line("absolute_residual", r"\min(p,q)+(1-\alpha)\frac{|p-q|}{\sum|p-q|}=\frac{p(x)+q(x)}2", _halfway, SIZES),
+    Line("inverted_ratio", r"q(x)\ge p(x)\;\Rightarrow\;P(\text{out}=x)=q(x)\cdot1+0=q(x)", _draft_keeps),
+    Line("soft_q_greedy_draft", r"x\ne d,\;q(x)\ge p(x)\;\Rightarrow\;P(\text{out}=x)=0", _never_comes_out),
 )
 
 DERIVATIONS = {

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from engine import Engine, EngineError, Event
+from engine import Engine, Event
 from lessons import asking, drafters_account, frame, live, plots
 from lessons import drafters_figures as figures
 from lessons import drafters_runs as runs
 from lessons import drafters_typical as typical
 from lessons.drafters_findings import chart_of, found, recording, remark
-from lessons.drafters_proof import LINES, Line, checked
-from lessons.drafters_tables import Guesses, told
+from lessons.drafters_proof import LINES
+from lessons.drafters_tables import Guesses
+from lessons.proof import Line, is_checked
 from lessons.stage import Stage, Widget
 from lessons.words import Words
 
@@ -161,7 +162,7 @@ def _derive(t: Words) -> tuple[plots.Chart, plots.Chart]:
 def lines_of(t: Words, group: str) -> list[frame.Line]:
     """The lines of a derivation with their reasons, the first below its introduction, and what SymPy checked."""
     return [
-        frame.Line(line.latex, _why(t, group, number, line), t("derive.check") if checked(line) else "")
+        frame.Line(line.latex, _why(t, group, number, line), t("derive.check") if is_checked(line) else "")
         for number, line in enumerate(LINES[group])
     ]
 
@@ -180,19 +181,14 @@ def _why(t: Words, group: str, number: int, line: Line) -> str:
 def started(t: Words, experiment: object, values: Sequence[object]) -> list[object]:
     """Start an experiment: the transport's new value, and what there is to say. Bad input is refused beforehand."""
     prompt, names, temperature = values
-    sentence = asking.refusal(t, prompt)
     chosen = tuple(name for name in runs.here() if isinstance(names, list) and name in names)
-    if not sentence and experiment == "zoo" and not chosen:
-        sentence = t("remark.none")
-    try:
-        if not sentence:
-            settings = runs.Settings(prompt, chosen, float(temperature or 0.0))
-            make = EXPERIMENTS.get(experiment, runs.zoo_requests)
-            return [live.run(make(settings), runs.MODE), ""]
-    except EngineError as problem:
-        sentence = frame.error(t, problem)
-    asking.warn(t, sentence)
-    return [gr.skip(), told(t, sentence, "wrong")]
+    refusal = asking.refusal(t, prompt) or (t("remark.none") if experiment == "zoo" and not chosen else "")
+
+    def start() -> str:
+        make = EXPERIMENTS.get(experiment, runs.zoo_requests)
+        return live.run(make(runs.Settings(prompt, chosen, float(temperature or 0.0))), runs.MODE)
+
+    return asking.started(t, refusal, start)
 
 
 # ---- wiring -------------------------------------------------------------------------------------------------------
@@ -214,10 +210,7 @@ def _wire(t: Words, lab: Lab, guesses: Sequence[Widget], shown: Shown) -> None:
 
     def finish(value: object, *answers: object) -> list[object]:
         run_id = frame.run_of(value)
-        sentence = remark(t, run_id)
-        if sentence:
-            asking.warn(t, sentence)
-        return [*found(t, run_id, said_by(answers)), told(t, sentence, "wrong")]
+        return [*found(t, run_id, said_by(answers)), asking.alert(t, remark(t, run_id))]
 
     def settle(value: object, *answers: object) -> list[object]:
         """A guess stands: the numbers are uncovered, and the table sets it against the run."""

@@ -3,34 +3,13 @@
 Knows nothing of runs and pages; the words of a line are the lesson's, under "line.KEY".
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from sympy import Abs, Expr, Rational, prod, symbols, together
 
-from sympy import Abs, Expr, Rational, expand, prod, simplify, symbols, together
+from lessons.proof import SIZES, Line, Sides
 
 DEEPEST = 6  # positions for which the sums are written out
 A = symbols(f"alpha1:{DEEPEST + 1}", positive=True)
 P, X, Y, COST = symbols("p x y t", positive=True)
-
-Sides = list[tuple[Expr, Expr]]
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line: its key, its LaTeX, and the equalities that it claims; none where it is a definition."""
-
-    key: str
-    latex: str
-    sides: Callable[[], Sides] = list
-
-
-@cache
-def checked(line: Line) -> bool:
-    """Whether the line claims something, and SymPy brings every difference to 0."""
-    pairs = line.sides()
-    return bool(pairs) and all(expand(a - b) == 0 or simplify(a - b) == 0 for a, b in pairs)
-
 
 # ---- acceptance by position -----------------------------------------------------------------------------------------
 
@@ -40,24 +19,21 @@ def going(depth: int) -> Expr:
     return prod(A[:depth])
 
 
-def _expectation() -> Sides:
-    """Σ n P(τ = n) written out, against 1 + Σ ∏ α: for each draft length."""
-    pairs = []
-    for length in range(1, DEEPEST + 1):
-        stops = [(depth + 1) * going(depth) * (1 - A[depth]) for depth in range(length)]
-        whole = sum(stops, Rational(0)) + (length + 1) * going(length)
-        pairs.append((whole, 1 + sum((going(depth) for depth in range(1, length + 1)), Rational(0))))
-    return pairs
+def _expectation(length: int) -> Sides:
+    """Σ n P(τ = n) written out, against 1 + Σ ∏ α."""
+    stops = [(depth + 1) * going(depth) * (1 - A[depth]) for depth in range(length)]
+    whole = sum(stops, Rational(0)) + (length + 1) * going(length)
+    return [(whole, 1 + sum((going(depth) for depth in range(1, length + 1)), Rational(0)))]
 
 
-def _one_more() -> Sides:
+def _one_more(_: int) -> Sides:
     def tau(length: int) -> Expr:
         return 1 + sum((going(depth) for depth in range(1, length + 1)), Rational(0))
 
     return [(tau(length + 1) - tau(length), going(length + 1)) for length in range(1, DEEPEST)]
 
 
-def _pays() -> Sides:
+def _pays(_: int) -> Sides:
     """S of one draft more, less S, has the sign of gain · cost − τ · dearer: over the product of both costs."""
     tau, gain, dearer = X, Y, P
     return [((tau + gain) / (COST + dearer) - tau / COST, (gain * COST - tau * dearer) / (COST * (COST + dearer)))]
@@ -66,7 +42,7 @@ def _pays() -> Sides:
 # ---- EAGLE's shift --------------------------------------------------------------------------------------------------
 
 
-def _mixture() -> Sides:
+def _mixture(_: int) -> Sides:
     """Two next tokens with chance p and 1 − p lead to features x and y: the best guess without seeing which came."""
     guess = symbols("g")
     error = P * (guess - X) ** 2 + (1 - P) * (guess - Y) ** 2
@@ -77,7 +53,7 @@ def _mixture() -> Sides:
 # ---- typical acceptance ---------------------------------------------------------------------------------------------
 
 
-def _typical() -> Sides:
+def _typical(_: int) -> Sides:
     """Of three tokens the first two pass: accepted drafts keep their q, the share of the refused is drawn from p."""
     p, q = _law("p"), _law("q")
     passing = q[0] + q[1]
@@ -89,15 +65,12 @@ def _typical() -> Sides:
     ]
 
 
-def _one_hot() -> Sides:
+def _one_hot(size: int) -> Sides:
     """Σ min(p, q) for a q that is certain of the first token; min(a, b) = (a + b − |a − b|) / 2."""
-    pairs = []
-    for size in (2, 3, 4):
-        law = _law("p", size)
-        certain = [Rational(1), *[Rational(0)] * (size - 1)]
-        smaller = [(a + b - Abs(together(a - b))) / 2 for a, b in zip(law, certain, strict=True)]
-        pairs.append((sum(smaller), law[0]))
-    return pairs
+    law = _law("p", size)
+    certain = [Rational(1), *[Rational(0)] * (size - 1)]
+    smaller = [(a + b - Abs(together(a - b))) / 2 for a, b in zip(law, certain, strict=True)]
+    return [(sum(smaller), law[0])]
 
 
 def _law(letter: str, size: int = 3) -> list[Expr]:
@@ -111,7 +84,7 @@ LINES = {
         Line("conditional", r"\alpha_i = P(\text{draft } i \text{ accepted} \mid \text{drafts } 1 \ldots i-1"
              r" \text{ accepted})"),
         Line("chain", r"P(\tau > i) = \prod_{j \le i} \alpha_j \;\Rightarrow\; \tau = 1 + \sum_{i=1}^{K}"
-             r" \prod_{j \le i} \alpha_j", _expectation),
+             r" \prod_{j \le i} \alpha_j", _expectation, range(1, DEEPEST + 1)),
         Line("more", r"\tau_{K+1} - \tau_K = \prod_{j \le K+1} \alpha_j", _one_more),
         Line("speed", r"S = \frac{\tau}{t_K}, \qquad t_K = Kc + v_K + o"),
         Line("pays", r"S_{K+1} > S_K \iff \frac{\tau_{K+1} - \tau_K}{t_{K+1} - t_K} > \frac{\tau_K}{t_K}", _pays),
@@ -127,6 +100,7 @@ LINES = {
         Line("law", r"P(\text{out}=x) = q(x)\,[x \in A] + (1-Q_A)\,p(x), \qquad Q_A = \sum_{x \in A} q(x)", _typical),
     ),
     "greedy": (
-        Line("one_hot", r"q = \mathbf{1}[x = \hat x] \;\Rightarrow\; \alpha = \sum_x \min(p, q) = p(\hat x)", _one_hot),
+        Line("one_hot", r"q = \mathbf{1}[x = \hat x] \;\Rightarrow\; \alpha = \sum_x \min(p, q) = p(\hat x)", _one_hot,
+             SIZES),
     ),
 }  # fmt: skip

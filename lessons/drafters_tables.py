@@ -18,13 +18,6 @@ from lessons.words import Words
 RECORD = "drafters"
 MARKS = {"runs": "✓", "no": "✗", "not_yet": "–"}
 
-
-def told(t: Words, html: str, kind: str = "note") -> str:
-    """A remark as HTML; nothing for none. `html` is safe already."""
-    role = "alert" if kind == "wrong" else "status"
-    return f"<p class='callout {kind}' role='{role}'>{html}</p>" if html else ""
-
-
 # ---- a run --------------------------------------------------------------------------------------------------------
 
 
@@ -40,7 +33,7 @@ def reconciled(t: Words, events: Sequence[Event], kind: str, guesses: Guesses) -
     """τ, the speed-up were drafting free, against the measured one; the reader's guesses first."""
     found = [entry for entry in entries(events) if entry.alpha is not None]
     if not found:
-        return told(t, escape(t("reconcile.nothing")))
+        return frame.said(escape(t("reconcile.nothing")))
     rows = []
     for entry in found:
         name = name_of(t, entry.drafter)
@@ -65,7 +58,7 @@ def guessed(t: Words, found: Sequence[Entry], guesses: Guesses) -> str:
         "first": name_of(t, max(timed, key=lambda entry: entry.speed_up).drafter),
         "most": name_of(t, max(timed, key=lambda entry: entry.tau).drafter),
     }  # fmt: skip
-    return told(t, escape(t("reconcile.guessed", **values)))
+    return frame.said(escape(t("reconcile.guessed", **values)))
 
 
 def _origin(t: Words, events: Sequence[Event], kind: str) -> str:
@@ -81,7 +74,7 @@ def record_table(t: Words, record: Mapping[str, object] | None) -> str:
     """Speed-up (and τ) of every drafter on every category of prompts, as measured beforehand; a sentence without it."""
     found = (record or {}).get("drafters")
     if not isinstance(found, Mapping) or not found:
-        return told(t, re.sub("`([^`]+)`", r"<code>\1</code>", escape(t("record.none"))))
+        return frame.said(re.sub("`([^`]+)`", r"<code>\1</code>", escape(t("record.none"))))
     categories = [name for name in next(iter(found.values())) if name != "overall"]
     heads = [t("record.drafter"), t("record.overall"), *(t(f"record.{name}") for name in categories)]
     head = "".join(f"<th scope='col'>{escape(text)}</th>" for text in heads)

@@ -32,8 +32,8 @@ from lessons.words import Words, safe
 __all__ = [
     "BADGES", "BEATS", "FATES", "Dropdown", "Line", "Predict", "Row", "Slider", "badge", "beat", "callout",
     "derivation", "downloads", "error", "heard", "interview", "legend", "number", "opening", "permalink", "predict",
-    "predict_number", "prose", "question", "reconcile", "run_of", "safe", "sentence", "source", "table", "title",
-    "transport",
+    "predict_number", "prose", "question", "reconcile", "run_of", "safe", "said", "sentence", "source", "table",
+    "title", "transport",
 ]  # fmt: skip
 
 BEATS = ("question", "predict", "run", "derive", "reconcile", "break", "interview")
@@ -84,6 +84,12 @@ def callout(text: str, kind: str = "note") -> gr.Markdown:
     if kind not in CALLOUTS:
         raise ValueError(f"{kind!r} is not a callout; there are {', '.join(CALLOUTS)}")
     return gr.Markdown(text, latex_delimiters=LATEX, elem_classes=["prose-text", "callout", kind], container=False)
+
+
+def said(html: str, kind: str = "note") -> str:
+    """A boxed remark as HTML; nothing for none. `html` is safe already: our own words, or what `error` made."""
+    role = "alert" if kind == "wrong" else "status"
+    return f"<p class='callout {kind}' role='{role}'>{html}</p>" if html else ""
 
 
 # ---- numbers ------------------------------------------------------------------------------------------------------

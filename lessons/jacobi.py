@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import gradio as gr
 
 from engine import Engine, Event
-from lessons import frame, jacobi_runs, live, plots
+from lessons import asking, frame, jacobi_runs, live, plots
 from lessons import jacobi_figures as figures
-from lessons.jacobi_proof import LINES, PLACES, Line, cases, checked, iterate
-from lessons.jacobi_runs import FIRST, MOST_PLACES, PRESETS, recording, remark, started
+from lessons.jacobi_proof import LINES, PLACES, cases, iterate
+from lessons.jacobi_runs import FIRST, MOST_PLACES, PRESETS, recording, started
+from lessons.proof import Line, is_checked
 from lessons.stage import Stage, Widget
 from lessons.words import Words
 
@@ -141,9 +142,9 @@ def _derive(t: Words) -> None:
 
 def _how(t: Words, line: Line) -> str:
     """What the tick of a line says: how it was checked, nothing where it was not."""
-    if not checked(line):
+    if not is_checked(line):
         return ""
-    return t("derive.check.cases", places=PLACES, cases=NUM_CASES) if line.claim else t("derive.check.sympy")
+    return t("derive.check.cases", places=PLACES, cases=NUM_CASES) if line.trials else t("derive.check.sympy")
 
 
 def _reconcile(t: Words) -> tuple[gr.HTML, gr.Plot]:
@@ -161,7 +162,7 @@ def reconciled(t: Words, run_id: str, guess: float | None) -> str:
     kind = "recorded" if run is None or run.is_recorded else "measured"
     rows = figures.reconcile_rows(t, events, kind, guess if run_id == recording(FIRST) else None)
     if not rows:
-        return jacobi_runs.said(t("reconcile.nothing"))
+        return frame.said(t("reconcile.nothing"))
     return figures.source_note(t, events, kind) + frame.reconcile(t, rows)
 
 
@@ -190,7 +191,7 @@ def _wire(t: Words, lab: Lab, settings: Controls, guess: frame.Predict, shown: t
 
     def finish(value: object, guess: float | None) -> list[object]:
         run_id = frame.run_of(value)
-        return [remark(t, run_id), *tell(run_id, guess)]
+        return [asking.alert(t, asking.failure(t, run_id)), *tell(run_id, guess)]
 
     def settle(value: object, guess: float | None) -> list[object]:
         return [reconciled(t, frame.run_of(value), guess), UNVEILED]

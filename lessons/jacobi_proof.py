@@ -1,17 +1,16 @@
-"""Jacobi iteration and Lookahead, derived: a line carries equalities for SymPy, or a claim tried on every small model.
+"""Jacobi iteration and Lookahead, derived: a line carries equalities for SymPy, or is tried on every small model.
 
 Knows nothing of runs and pages; the words of a line are the lesson's, under "derive.KEY".
 """
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
 
-from sympy import Expr, Rational, Symbol, prod, simplify, symbols
+from sympy import Expr, Rational, prod, symbols
+
+from lessons.proof import ALPHA, Line
 
 PLACES, TOKENS = 3, 2  # a small model: two tokens, three places, a favourite after each of 7 beginnings
-ALPHA = Symbol("alpha", positive=True)
 WIDTH, LEVELS, GUESSES = symbols("W N G", positive=True, integer=True)
 SIZES = tuple(itertools.product((1, 2, 3), (1, 2, 3)))  # (b candidates, γ tokens each)
 
@@ -93,56 +92,40 @@ def most_rows(width: int, levels: int, guesses: int) -> int:
     return 1 + (levels - 1) * (width + guesses)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line: its key, its LaTeX, equalities for all values, and a claim for each small model and first guess."""
-
-    key: str
-    latex: str
-    sides: Callable[[], list[tuple[Expr, Expr]]] = list
-    claim: Callable[[SmallModel, Text], bool] | None = None
-
-    @property
-    def is_checked(self) -> bool:
-        """Whether there is anything to check, and all of it holds."""
-        pairs = self.sides()
-        proved = all(simplify(left - right) == 0 for left, right in pairs)
-        tried = self.claim is None or all(self.claim(model, guess) for model, guess in cases())
-        return bool(pairs or self.claim) and proved and tried
-
-
-@cache
-def checked(line: Line) -> bool:
-    """`line.is_checked`, found out once."""
-    return line.is_checked
-
-
 LINES = (
     Line("update", r"y_i^{(k+1)}=\arg\max_v\;p\bigl(v\mid x,\,y_{<i}^{(k)}\bigr)"),
-    Line("induction", r"y_{1..k}^{(k)}=g_{1..k}\,\Rightarrow\,y_{1..k+1}^{(k+1)}=g_{1..k+1}", claim=_grows),
-    Line("fixed", r"y^{(k+1)}=y^{(k)}\iff y^{(k)}=g", claim=_stands_at_greedy),
-    Line("bound", r"y^{(n)}=g:\quad\text{at most }n\text{ iterations}", claim=_is_bounded),
+    Line(
+        "induction",
+        r"y_{1..k}^{(k)}=g_{1..k}\,\Rightarrow\,y_{1..k+1}^{(k+1)}=g_{1..k+1}",
+        trials=lambda: itertools.starmap(_grows, cases()),
+    ),
+    Line("fixed", r"y^{(k+1)}=y^{(k)}\iff y^{(k)}=g", trials=lambda: itertools.starmap(_stands_at_greedy, cases())),
+    Line(
+        "bound",
+        r"y^{(n)}=g:\quad\text{at most }n\text{ iterations}",
+        trials=lambda: itertools.starmap(_is_bounded, cases()),
+    ),
     Line(
         "expected",
         r"\begin{aligned}E[\tau]&=1+\sum_{i=1}^{\gamma}\bigl(1-(1-\alpha^i)^b\bigr)\cr"
         r"&=\gamma+1-\sum_{i=1}^{\gamma}(1-\alpha^i)^b\end{aligned}",
-        lambda: [(expected(b, length), counted(b, length)) for b, length in SIZES],
+        lambda _: [(expected(b, length), counted(b, length)) for b, length in SIZES],
     ),
     Line(
         "single",
         r"b=1:\quad E[\tau]=\sum_{i=0}^{\gamma}\alpha^i=\frac{1-\alpha^{\gamma+1}}{1-\alpha}",
-        lambda: [(expected(1, k), (1 - ALPHA ** (k + 1)) / (1 - ALPHA)) for k in range(1, 6)],
+        lambda _: [(expected(1, k), (1 - ALPHA ** (k + 1)) / (1 - ALPHA)) for k in range(1, 6)],
     ),
     Line(
         "more",
         r"E_{b+1}[\tau]-E_b[\tau]=\sum_{i=1}^{\gamma}\alpha^i(1-\alpha^i)^b",
-        lambda: [_more(b, length) for b, length in SIZES],
+        lambda _: [_more(b, length) for b, length in SIZES],
     ),
     Line(
         "rows",
         r"\begin{aligned}n&\le1+\underbrace{(N-1)\,W}_{\text{window}}+\underbrace{(N-1)\,G}_{\text{verify}}\cr"
         r"&=1+(N-1)(W+G)\end{aligned}",
-        lambda: [((LEVELS - 1) * WIDTH + (LEVELS - 1) * GUESSES + 1, most_rows(WIDTH, LEVELS, GUESSES))],
+        lambda _: [((LEVELS - 1) * WIDTH + (LEVELS - 1) * GUESSES + 1, most_rows(WIDTH, LEVELS, GUESSES))],
     ),
     Line("speed", r"S=\frac{E[\tau]}{t(n)/t(1)}>1\iff E[\tau]>\frac{t(n)}{t(1)}"),
 )

@@ -6,10 +6,8 @@ Knows nothing of how guesses are made or checked: it names drafters and hands re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import gradio as gr
-
-from engine import Engine, EngineError, Event, Inspected, Request, SamplingParams
-from lessons import asking, frame, live
+from engine import Engine, Event, Inspected, Request, SamplingParams
+from lessons import asking, live
 from lessons.runs import Run
 from lessons.turns import Turns
 from lessons.words import Words
@@ -96,25 +94,5 @@ def recorded(engine: Engine, settings: Settings) -> Iterator[Event]:
 
 def started(t: Words, values: tuple) -> list[object]:
     """Start a run: the transport's new value, and what there is to say. A prompt that is none is refused beforehand."""
-    sentence = asking.refusal(t, values[0])
-    try:
-        if not sentence:
-            return [live.run(requests_of(settings_of(values)), "in_turn"), ""]
-    except EngineError as problem:
-        sentence = frame.error(t, problem)
-    asking.warn(t, sentence)
-    return [gr.skip(), said(sentence, "wrong")]
-
-
-def remark(t: Words, run_id: str) -> str:
-    """The error that ended a run; nothing where none did."""
-    sentence = asking.failure(t, run_id)
-    if sentence:
-        asking.warn(t, sentence)
-    return said(sentence, "wrong")
-
-
-def said(html: str, kind: str = "note") -> str:
-    """A remark; nothing for none. `html` is safe already."""
-    role = "alert" if kind == "wrong" else "status"
-    return f"<p class='callout {kind}' role='{role}'>{html}</p>" if html else ""
+    refusal = asking.refusal(t, values[0])
+    return asking.started(t, refusal, lambda: live.run(requests_of(settings_of(values)), "in_turn"))

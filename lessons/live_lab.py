@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import gradio as gr
 from gradio.context import Context
 
-from engine import EngineError, explain_speedup
-from lessons import frame, live, live_lab_controls, plots
+from engine import explain_speedup
+from lessons import asking, frame, live, live_lab_controls, plots
 from lessons.controls import linked_run
 from lessons.live_lab_account import race_account
 from lessons.live_lab_controls import LINKED, linked, settings_in
-from lessons.live_lab_figures import Findings, failure, findings, said
+from lessons.live_lab_figures import Findings, failure, findings
 from lessons.live_lab_prompts import FIRST, PRESETS, preset
 from lessons.live_lab_proof import LINES
 from lessons.live_lab_race import (
@@ -33,6 +33,7 @@ from lessons.live_lab_race import (
     remarks,
     settings_of,
 )
+from lessons.proof import is_checked
 from lessons.stage import Stage, Widget
 from lessons.words import Words
 
@@ -138,9 +139,7 @@ def _derive(t: Words) -> None:
     frame.beat(t, "derive", t("derive.title"))
     frame.prose(t("derive.intro"))
     check = t("derive.check")
-    lines = [
-        frame.Line(one.latex, t(f"derive.{one.key}"), check if one.sides() and one.is_proved else "") for one in LINES
-    ]
+    lines = [frame.Line(one.latex, t(f"derive.{one.key}"), check if is_checked(one) else "") for one in LINES]
     frame.derivation(t, lines)
     frame.prose(t("derive.after"))
     frame.source(t, race_account, explain_speedup)
@@ -189,18 +188,9 @@ _TO_RACE = """(...values) => {
 
 def started(t: Words, settings: Settings) -> list[object]:
     """Start a race: the transport's new value, and what there is to say about it."""
-    if not settings.prompt.strip():
-        return _refused(t, t("remark.empty"))
-    try:
-        return [live.run(race(settings), settings.mode), said(" ".join(remarks(t, settings)))]
-    except EngineError as problem:
-        return _refused(t, frame.error(t, problem))
-
-
-def _refused(t: Words, html: str) -> list[object]:
-    """The run on screen stays; why no other began is said where it stays, and where the reader looks."""
-    gr.Warning(html, title=t.frame("error.title"))
-    return [gr.skip(), said(html, "wrong")]
+    refusal = "" if settings.prompt.strip() else t("remark.empty")
+    run, alert = asking.started(t, refusal, lambda: live.run(race(settings), settings.mode))
+    return [run, alert or frame.said(" ".join(remarks(t, settings)))]
 
 
 def _wire(t: Words, page: Page, guesses: dict[str, Widget], found: Sequence[gr.components.Component]) -> None:
@@ -213,7 +203,7 @@ def _wire(t: Words, page: Page, guesses: dict[str, Widget], found: Sequence[gr.c
         return started(t, Settings(*values))
 
     def remark(*values: object) -> str:
-        return said(" ".join(remarks(t, Settings(*values))), "careful")
+        return frame.said(" ".join(remarks(t, Settings(*values))), "careful")
 
     def finish(run: object, guessed: str, acceptance: float | None, speedup: float | None) -> list[object]:
         run_id = frame.run_of(run)
@@ -241,7 +231,7 @@ def _open_links(t: Words, page: Page, found: Sequence[gr.components.Component]) 
             return [chosen.name if chosen else NO_PRESET, *[gr.skip()] * (1 + len(found))]
         run_id = recording(chosen.name) if chosen else ""
         if not live.find(run_id):
-            return [NO_PRESET, {"run": ""}, *Findings(said(t("stage.race.empty")), None, None).values()]
+            return [NO_PRESET, {"run": ""}, *Findings(frame.said(t("stage.race.empty")), None, None).values()]
         return [chosen.name, run_id, *findings(t, run_id, {}).values()]
 
     outputs = [page.presets, page.bar, *found]

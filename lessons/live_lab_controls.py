@@ -13,8 +13,8 @@ from lessons.live_lab_race import Settings
 from lessons.words import Words
 
 DRAFTERS = (
-    "layer_skip", "ngram", "suffix", "ngram_table", "draft_lm", "eagle", "eagle2", "eagle3", "eagle3:chain", "medusa",
-    "specinfer", "lookahead", "jacobi", "magicdec", "triforce", "early_exit",
+    "layer_skip", "ngram", "suffix", "ngram_table", "draft_lm", "eagle", "eagle2", "eagle3", "eagle3:chain",
+    "eagle3:lookup", "medusa", "specinfer", "lookahead", "jacobi", "magicdec", "triforce", "early_exit",
 )  # fmt: skip
 DRAFT_TEMPERATURES = ("same", "0", "0.3", "0.6", "0.8", "1", "1.5")
 MODES = ("race", "in_turn")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from lessons import frame, live, plots
+from lessons import asking, frame, live, plots
 from lessons.frame import Row
 from lessons.live_lab_account import RaceAccount, origin, race_account
 from lessons.words import Words
@@ -31,7 +31,7 @@ def findings(t: Words, run_id: str, guesses: dict[str, float | None]) -> Finding
     events = live.events(run_id)
     account = race_account(events)
     if account is None:
-        return Findings(failure(t, run_id) or said(t("run.nothing")), None, None)
+        return Findings(failure(t, run_id) or frame.said(t("run.nothing")), None, None)
     kind = "recorded" if live.find(run_id).is_recorded else "measured"
     table = frame.reconcile(t, reconcile_rows(t, account, guesses, kind))
     sentence = f"{conclusion(t, account)} {frame.badge(t, kind, origin(events))}"
@@ -42,14 +42,7 @@ def findings(t: Words, run_id: str, guesses: dict[str, float | None]) -> Finding
 
 def failure(t: Words, run_id: str) -> str:
     """Why a run was refused or ended by an error, as a sentence; nothing where it was not."""
-    run = live.find(run_id)
-    return said(frame.error(t, run.problem), "wrong") if run and run.problem else ""
-
-
-def said(html: str, kind: str = "note") -> str:
-    """A remark as HTML; nothing for none. `html` is safe already: our own words, or what frame.error made."""
-    role = "alert" if kind == "wrong" else "status"
-    return f"<p class='callout {kind}' role='{role}'>{html}</p>" if html else ""
+    return frame.said(asking.failure(t, run_id), "wrong")
 
 
 # ---- from an account to sentences, rows and charts -----------------------------------------------------------------

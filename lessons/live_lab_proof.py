@@ -3,14 +3,13 @@
 Knows nothing of runs and pages; the words of a line are the lesson's, under "derive.KEY".
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from sympy import Limit, Sum, Symbol, symbols
 
-from sympy import Expr, Limit, Sum, Symbol, cancel, symbols
+from lessons.proof import ALPHA, COST, Line, Sides
 
 NUM_TOKENS, LENGTH, TAU = symbols("n K tau", positive=True)
 PLAIN, DRAFT, WIDE, REST = symbols("t_1 t_d t_w t_o", positive=True)  # seconds: plain step, one draft, wide pass, rest
-COST, RATIO, OTHER, ALPHA = symbols("c v o alpha", positive=True)  # the same in plain steps; acceptance
+RATIO, OTHER = symbols("v o", positive=True)  # wide pass and rest in plain steps, as COST is one draft
 
 VANILLA_TIME = NUM_TOKENS * PLAIN
 ROUND_TIME = LENGTH * DRAFT + WIDE + REST
@@ -19,21 +18,7 @@ SPEEDUP = TAU / (LENGTH * COST + RATIO + OTHER)
 IN_STEPS = {DRAFT: COST * PLAIN, WIDE: RATIO * PLAIN, REST: OTHER * PLAIN}
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line: its key, its LaTeX, and the equalities that it claims (none for a definition)."""
-
-    key: str
-    latex: str
-    sides: Callable[[], list[tuple[Expr, Expr]]] = list
-
-    @property
-    def is_proved(self) -> bool:
-        """Whether SymPy reduces the difference of every pair of sides to 0."""
-        return all(cancel(left.doit() - right.doit()) == 0 for left, right in self.sides())
-
-
-def _expected(length: int) -> list[tuple[Expr, Expr]]:
+def _expected(length: int) -> Sides:
     index = Symbol("j", integer=True, nonnegative=True)
     written_out = Sum(ALPHA**index, (index, 0, length)).doit()
     return [(written_out * (1 - ALPHA), (1 - ALPHA ** (length + 1)).expand())]
@@ -45,27 +30,28 @@ LINES = (
     Line(
         "ratio",
         r"S = \frac{T_{\text{vanilla}}}{T_{\text{spec}}} = \frac{\tau\,t(1)}{K\,t_d + t(K{+}1) + t_o}",
-        lambda: [(VANILLA_TIME / SPECULATIVE_TIME, TAU * PLAIN / ROUND_TIME)],
+        lambda _: [(VANILLA_TIME / SPECULATIVE_TIME, TAU * PLAIN / ROUND_TIME)],
     ),
     Line(
         "in_steps",
         r"\begin{gathered} S = \frac{\tau}{Kc + v + o} \\[4pt]"
         r"c=\frac{t_d}{t(1)},\; v=\frac{t(K{+}1)}{t(1)},\; o=\frac{t_o}{t(1)} \end{gathered}",
-        lambda: [((VANILLA_TIME / SPECULATIVE_TIME).subs(IN_STEPS), SPEEDUP)],
+        lambda _: [((VANILLA_TIME / SPECULATIVE_TIME).subs(IN_STEPS), SPEEDUP)],
     ),
     Line(
         "break_even",
         r"S > 1 \iff \tau > Kc + v + o",
-        lambda: [(SPEEDUP - 1, (TAU - LENGTH * COST - RATIO - OTHER) / (LENGTH * COST + RATIO + OTHER))],
+        lambda _: [(SPEEDUP - 1, (TAU - LENGTH * COST - RATIO - OTHER) / (LENGTH * COST + RATIO + OTHER))],
     ),
     Line(
         "worst",
         r"\tau \ge 1 \;\Rightarrow\; S \ge \frac{1}{Kc + v + o} = \lim_{\alpha\to0} S",
-        lambda: [(Limit(SPEEDUP.subs(TAU, 1 + ALPHA), ALPHA, 0), 1 / (LENGTH * COST + RATIO + OTHER))],
+        lambda _: [(Limit(SPEEDUP.subs(TAU, 1 + ALPHA), ALPHA, 0), 1 / (LENGTH * COST + RATIO + OTHER))],
     ),
     Line(
         "expected",
         r"E[\tau] = 1 + \alpha + \dots + \alpha^K = \frac{1-\alpha^{K+1}}{1-\alpha}",
-        lambda: [pair for length in range(1, 9) for pair in _expected(length)],
+        _expected,
+        range(1, 9),
     ),
 )

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import gradio as gr
 
 from engine import Engine, Event
-from lessons import frame, live, plots
+from lessons import asking, frame, live, plots
 from lessons import long_context_figures as figures
 from lessons import long_context_runs as runs
 from lessons.long_context_proof import LINES
 from lessons.long_context_runs import FIRST, PRESETS, WINDOWS, recording
 from lessons.long_context_theory import ASKED, BATCHES, HERE, MODELS, SINKS, Plan
+from lessons.proof import is_checked
 from lessons.stage import Stage, Widget
 from lessons.words import Words
 
@@ -68,7 +69,9 @@ def build(t: Words) -> None:
     kept = plots.place(figures.kept_plot(t, live.events(live.replay(SWEEP))), t("kept.label"))
     _pays(t, guess)
     frame.beat(t, "derive", t("derive.title"))
-    frame.derivation(t, [frame.Line(one.latex, t(f"derive.{one.key}"), _how(t, one.is_proved)) for one in LINES])
+    check = t("derive.check")
+    lines = [frame.Line(one.latex, t(f"derive.{one.key}"), check if is_checked(one) else "") for one in LINES]
+    frame.derivation(t, lines)
     frame.beat(t, "reconcile", t("reconcile.title"))
     table = frame.table(figures.reconciled(t, recording(FIRST)))
     _break(t)
@@ -141,11 +144,6 @@ def plan_of(values: tuple[object, ...]) -> Plan:
     )
 
 
-def _how(t: Words, is_proved: bool) -> str:
-    """What the tick of a line says; nothing for a definition."""
-    return t("derive.check") if is_proved else ""
-
-
 def _break(t: Words) -> None:
     frame.beat(t, "break", t("break.title"))
     frame.prose(t("break.short"))
@@ -174,7 +172,7 @@ def _wire(t: Words, lab: Lab, kept: gr.Plot, table: gr.HTML) -> None:
     def finish(value: object) -> list[object]:
         run_id = frame.run_of(value)
         chart = figures.kept_plot(t, live.events(swept), live.events(run_id))
-        return [figures.reconciled(t, run_id), runs.remark(t, run_id), chart]
+        return [figures.reconciled(t, run_id), asking.alert(t, asking.failure(t, run_id)), chart]
 
     shown = [lab.bar, lab.remark]
     lab.preset.input(pick, [lab.preset], [*lab.settings, *shown, table], **QUIET)

@@ -4,10 +4,9 @@ Knows nothing of runs and pages; the words of a line are the lesson's, under "de
 and the bandwidth cancels: so the formulas speak of bytes alone.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from sympy import Limit, oo, symbols
 
-from sympy import Expr, Limit, oo, simplify, symbols
+from lessons.proof import Line, Sides
 
 WEIGHTS, TOKEN, BATCH, CONTEXT, SEEN = symbols("W kappa B L w", positive=True)
 LENGTH, TAU, KEPT = symbols("K tau a", positive=True)  # drafts of a round, tokens of it, share of drafts accepted
@@ -19,25 +18,8 @@ SPEEDUP = TAU * PLAIN / (LENGTH * DRAFT + PLAIN)
 PAYS_FROM = SEEN / KEPT + WEIGHTS / (BATCH * TOKEN) * (1 - KEPT) / KEPT
 OF_SHARE = {TAU: 1 + KEPT * LENGTH}
 
-Sides = list[tuple[Expr, Expr]]
 
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line: its key, its LaTeX, and the equalities that it claims (none for a definition)."""
-
-    key: str
-    latex: str
-    sides: Callable[[], Sides] = list
-
-    @property
-    def is_proved(self) -> bool:
-        """Whether there is something to prove and SymPy reduces every difference to 0."""
-        pairs = self.sides()
-        return bool(pairs) and all(simplify(left.doit() - right.doit()) == 0 for left, right in pairs)
-
-
-def _limits() -> Sides:
+def _limits(_: int) -> Sides:
     return [
         (Limit(COST, CONTEXT, oo), 0 * SEEN),
         (Limit(COST, BATCH, oo), SEEN / CONTEXT),
@@ -45,16 +27,16 @@ def _limits() -> Sides:
     ]
 
 
-def _ends() -> Sides:
+def _ends(_: int) -> Sides:
     at_window = SPEEDUP.subs(CONTEXT, SEEN)
     return [(at_window, TAU / (LENGTH + 1)), (Limit(SPEEDUP, CONTEXT, oo), TAU)]
 
 
-def _break_even() -> Sides:
+def _break_even(_: int) -> Sides:
     return [(SPEEDUP.subs(OF_SHARE).subs(CONTEXT, PAYS_FROM), 1 + 0 * SEEN)]
 
 
-def _batches() -> Sides:
+def _batches(_: int) -> Sides:
     shrinks = PAYS_FROM.diff(BATCH) + WEIGHTS * (1 - KEPT) / (KEPT * TOKEN * BATCH**2)
     return [(Limit(PAYS_FROM, BATCH, oo), SEEN / KEPT), (shrinks, 0 * SEEN)]
 
@@ -70,14 +52,14 @@ LINES = (
     Line(
         "ratio",
         r"S = \frac{\tau\,T}{K D + T} = \frac{\tau}{K c + 1}",
-        lambda: [(SPEEDUP, TAU / (LENGTH * COST + 1))],
+        lambda _: [(SPEEDUP, TAU / (LENGTH * COST + 1))],
     ),
     Line("ends", r"S\big|_{L=w} = \frac{\tau}{K+1} \le 1, \qquad \lim_{L\to\infty} S = \tau", _ends),
     Line(
         "gain",
         r"\begin{gathered} S > 1 \iff (\tau - 1)\,T > K D \cr"
         r" \iff a\,T > D, \qquad a = \frac{\tau-1}{K} \end{gathered}",
-        lambda: [((SPEEDUP - 1) * (LENGTH * DRAFT + PLAIN), (TAU - 1) * PLAIN - LENGTH * DRAFT),
+        lambda _: [((SPEEDUP - 1) * (LENGTH * DRAFT + PLAIN), (TAU - 1) * PLAIN - LENGTH * DRAFT),
                  (((TAU - 1) * PLAIN - LENGTH * DRAFT).subs(OF_SHARE), LENGTH * (KEPT * PLAIN - DRAFT))],
     ),
     Line("break_even", r"L^\ast = \frac{w}{a} + \frac{W}{B\,\kappa}\cdot\frac{1-a}{a}", _break_even),

@@ -6,10 +6,8 @@ Knows nothing of the page's layout, nor of how a drafter chooses what it sees.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import gradio as gr
-
-from engine import Engine, EngineError, Event, Inspected, Request, SamplingParams
-from lessons import asking, frame, live
+from engine import Engine, Event, Inspected, Request, SamplingParams
+from lessons import asking, live
 from lessons.long_context_text import document
 from lessons.runs import Run
 from lessons.turns import Turns
@@ -109,24 +107,5 @@ ASKED = {"race": race_of, "in_turn": sweep_of}  # by the mode that the requests 
 
 def started(t: Words, values: Sequence[object], mode: str) -> list[object]:
     """Start a run: the transport's new value, and what there is to say. A prompt that is none is refused beforehand."""
-    sentence = asking.refusal(t, values[0])
-    try:
-        if not sentence:
-            return [live.run(ASKED[mode](settings_of(values)), mode), ""]
-    except EngineError as problem:
-        sentence = frame.error(t, problem)
-    asking.warn(t, sentence)
-    return [gr.skip(), alert(sentence)]
-
-
-def remark(t: Words, run_id: str) -> str:
-    """The error that ended a run, if one did."""
-    sentence = asking.failure(t, run_id)
-    if sentence:
-        asking.warn(t, sentence)
-    return alert(sentence)
-
-
-def alert(html: str) -> str:
-    """A sentence that says what is wrong; nothing for none. `html` is safe already."""
-    return f"<p class='prose-text callout wrong' role='alert'>{html}</p>" if html else ""
+    refusal = asking.refusal(t, values[0])
+    return asking.started(t, refusal, lambda: live.run(ASKED[mode](settings_of(values)), mode))

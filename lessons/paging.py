@@ -15,9 +15,10 @@ from lessons import paging_figures as figures
 from lessons import paging_scenarios as scenarios
 from lessons import paging_workbench as workbench
 from lessons.paging_figures import badge_words
-from lessons.paging_proof import LARGEST, LINES, Line, checked
+from lessons.paging_proof import LARGEST, LINES
 from lessons.paging_runs import forked, reconciled, recording, remark, started
 from lessons.paging_scenarios import FIRST, PRESETS
+from lessons.proof import Line, is_checked
 from lessons.stage import Stage, Widget
 from lessons.words import Words
 
@@ -147,9 +148,9 @@ def _derive(t: Words) -> None:
 
 def _how(t: Words, line: Line) -> str:
     """What the tick of a line says: how it was checked, nothing where it was not."""
-    if not checked(line):
+    if not is_checked(line):
         return ""
-    return t("derive.check.cases", largest=LARGEST) if line.claim else t("derive.check.sympy")
+    return t("derive.check.cases", largest=LARGEST) if line.trials else t("derive.check.sympy")
 
 
 def _reconcile(t: Words, guesses: dict[str, frame.Predict]) -> gr.HTML:

@@ -39,12 +39,6 @@ PARTS = {"tokens": (plots.GOOD, ""), "reserved": (plots.ACCENT, "/"), "internal"
 # ---- words and badges ---------------------------------------------------------------------------------------------
 
 
-def said(html: str, kind: str = "note") -> str:
-    """A remark; nothing for none. `html` is safe already: our own words, or what frame.error made."""
-    role = "alert" if kind == "wrong" else "status"
-    return f"<p class='callout {kind}' role='{role}'>{html}</p>" if html else ""
-
-
 def badge_words(t: Words) -> dict[str, object]:
     """The badges of a stage, in the reader's language."""
     return {"badges": {kind: t.frame(f"badge.{kind}") for kind in ("measured", "recorded", "simulated")}}

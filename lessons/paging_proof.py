@@ -1,13 +1,11 @@
-"""What paging wastes, derived: a line carries equalities that SymPy reduces to 0, or a claim tried on every case.
+"""What paging wastes, derived: a line carries equalities that SymPy reduces to 0, or is tried in every case.
 
 Knows nothing of runs and pages; the words of a line are the lesson's, under "derive.KEY".
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from sympy import Sum, ceiling, diff, floor, sqrt, symbols
 
-from sympy import Expr, Sum, ceiling, diff, floor, simplify, sqrt, symbols
+from lessons.proof import Line
 
 SIZE, TOKENS, PROMPT, SAMPLES = symbols("B L P n", positive=True, integer=True)
 INDEX = symbols("r", nonnegative=True, integer=True)
@@ -23,30 +21,6 @@ SHARED = floor(PROMPT / SIZE)
 TOGETHER = SHARED + SAMPLES * (ceiling(TOKENS / SIZE) - SHARED)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line: its key, its LaTeX, equalities for all values, and a claim for each (B, L) tried."""
-
-    key: str
-    latex: str
-    sides: Callable[[], list[tuple[Expr, Expr]]] = list
-    claim: Callable[[int, int], bool] | None = None
-
-    @property
-    def is_checked(self) -> bool:
-        """Whether there is anything to check, and all of it holds."""
-        pairs = self.sides()
-        proved = all(simplify(left.doit() - right.doit()) == 0 for left, right in pairs)
-        tried = self.claim is None or all(self.claim(size, tokens) for size, tokens in cases())
-        return bool(pairs or self.claim) and proved and tried
-
-
-@cache
-def checked(line: Line) -> bool:
-    """`line.is_checked`, found out once."""
-    return line.is_checked
-
-
 def cases() -> list[tuple[int, int]]:
     """All block sizes up to 12 with every length up to three blocks."""
     return [(size, tokens) for size in range(1, LARGEST + 1) for tokens in range(1, 3 * size + 1)]
@@ -58,28 +32,32 @@ def waste(size: int, tokens: int) -> int:
 
 
 LINES = (
-    Line("blocks", r"w(L) = B\left\lceil \tfrac{L}{B} \right\rceil - L", claim=lambda b, n: waste(b, n) == -n % b),
-    Line("bound", r"0 \;\le\; w(L) \;\le\; B-1", claim=lambda b, n: 0 <= waste(b, n) <= b - 1),
+    Line(
+        "blocks",
+        r"w(L) = B\left\lceil \tfrac{L}{B} \right\rceil - L",
+        trials=lambda: (waste(b, n) == -n % b for b, n in cases()),
+    ),
+    Line("bound", r"0 \;\le\; w(L) \;\le\; B-1", trials=lambda: (0 <= waste(b, n) <= b - 1 for b, n in cases())),
     Line(
         "mean",
         r"E[w] = \frac1B \sum_{r=0}^{B-1} r = \frac{B-1}{2}",
-        lambda: [(MEAN_WASTE, (SIZE - 1) / 2)],
+        lambda _: [(MEAN_WASTE, (SIZE - 1) / 2)],
     ),
     Line(
         "share",
         r"\text{used} = \frac{L}{L + \frac{B-1}{2}} = 1 - \frac{B-1}{2L + B - 1}",
-        lambda: [(USED, 1 - (SIZE - 1) / (2 * TOKENS + SIZE - 1))],
+        lambda _: [(USED, 1 - (SIZE - 1) / (2 * TOKENS + SIZE - 1))],
     ),
     Line(
         "best",
         r"\text{cost}(B) = s\,\frac{B-1}{2} + e\,\frac{L}{B} \;\Rightarrow\; B^\ast = \sqrt{\frac{2eL}{s}}",
-        lambda: [(diff(COST, REAL_SIZE).subs(REAL_SIZE, BEST_SIZE), 0 * SIZE)],
+        lambda _: [(diff(COST, REAL_SIZE).subs(REAL_SIZE, BEST_SIZE), 0 * SIZE)],
     ),
     Line(
         "sharing",
         r"\begin{aligned}\text{blocks} &= \left\lfloor \tfrac{P}{B} \right\rfloor + n\left(\left\lceil \tfrac{L}{B}"
         r" \right\rceil - \left\lfloor \tfrac{P}{B} \right\rfloor\right) \cr"
         r" \text{saved} &= (n-1)\left\lfloor \tfrac{P}{B} \right\rfloor\end{aligned}",
-        lambda: [(SAMPLES * ceiling(TOKENS / SIZE) - TOGETHER, (SAMPLES - 1) * SHARED)],
+        lambda _: [(SAMPLES * ceiling(TOKENS / SIZE) - TOGETHER, (SAMPLES - 1) * SHARED)],
     ),
 )

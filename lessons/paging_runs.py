@@ -5,13 +5,10 @@ Knows nothing of the page's layout, nor of how the engine shares blocks.
 
 from collections.abc import Sequence
 
-import gradio as gr
-
-from engine import EngineError, EngineStarted, Request, Submitted
+from engine import EngineStarted, Request, Submitted
 from lessons import asking, frame, live
 from lessons import paging_figures as figures
 from lessons import paging_scenarios as scenarios
-from lessons.paging_figures import said
 from lessons.paging_scenarios import FIRST, PRESETS, Settings
 from lessons.words import Words
 
@@ -40,24 +37,24 @@ def started(t: Words, values: Sequence[object]) -> list[object]:
     prompt, second, *numbers = values
     if second is None or (isinstance(second, str) and not second.strip()):
         second = ""
-    sentence = asking.refusal(t, prompt) or (asking.refusal(t, second) if second != "" else "")
-    if sentence:
-        return _refused(t, sentence)
-    try:
+    refusal = asking.refusal(t, prompt) or (asking.refusal(t, second) if second != "" else "")
+
+    def start() -> str:
         settings = settings_of([prompt, second, *numbers])
-        requests = scenarios.requests_of(settings)
-    except EngineError as problem:
-        return _refused(t, frame.error(t, problem))
-    return _launched(t, requests, scenarios.mode_of(settings), [])
+        return live.run(scenarios.requests_of(settings), scenarios.mode_of(settings))
+
+    return asking.started(t, refusal, start)
 
 
 def forked(t: Words, run_id: str, fork: Fork) -> list[object]:
     """Run again what the run on the page asked for, and one fork more; as `started`."""
     asked = asked_by(run_id)
-    if asked is None:
-        return _refused(t, t("fork.unknown"))
-    requests, mode, forks = asked
-    return _launched(t, requests, mode, [*forks, fork])
+
+    def start() -> str:
+        requests, mode, forks = asked
+        return live.run(requests, mode, [*forks, fork])
+
+    return asking.started(t, "" if asked else t("fork.unknown"), start)
 
 
 def asked_by(run_id: str) -> tuple[list[Request], str, list[Fork]] | None:
@@ -73,29 +70,13 @@ def asked_by(run_id: str) -> tuple[list[Request], str, list[Fork]] | None:
     return scenarios.requests_of(settings), scenarios.mode_of(settings), forks
 
 
-def _launched(t: Words, requests: list[Request], mode: str, forks: list[Fork]) -> list[object]:
-    try:
-        return [live.run(requests, mode, forks), ""]
-    except EngineError as problem:
-        return _refused(t, frame.error(t, problem))
-
-
-def _refused(t: Words, sentence: str) -> list[object]:
-    asking.warn(t, sentence)
-    return [gr.skip(), said(sentence, "wrong")]
-
-
 # ---- when it is over ----------------------------------------------------------------------------------------------
 
 
 def remark(t: Words, run_id: str) -> str:
     """What went otherwise than the reader asked: the error that ended a run, or a fork that never began."""
-    sentence = asking.failure(t, run_id)
-    if sentence:
-        asking.warn(t, sentence)
-        return said(sentence, "wrong")
     missed = [t("fork.missed", id=frame.safe(name), at=at) for name, at in missed_forks(run_id)]
-    return said(" ".join(missed), "careful")
+    return asking.alert(t, asking.failure(t, run_id)) or frame.said(" ".join(missed), "careful")
 
 
 def missed_forks(run_id: str) -> list[Fork]:
@@ -112,7 +93,7 @@ def reconciled(t: Words, run_id: str) -> str:
     events = live.events(run_id)
     facts = figures.facts_of(events)
     if facts is None:
-        return said(t("reconcile.nothing"))
+        return frame.said(t("reconcile.nothing"))
     kind = "recorded" if live.find(run_id).is_recorded else "measured"
     where = next((event for event in events if isinstance(event, EngineStarted)), None)
     source = f"{where.device_name}, {where.recorded[:10]}" if where else ""

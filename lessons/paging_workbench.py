@@ -10,7 +10,7 @@ import gradio as gr
 from engine import BlockPool
 from lessons import frame
 from lessons import paging_pool as pool
-from lessons.paging_figures import badge_words, said
+from lessons.paging_figures import badge_words
 from lessons.stage import Widget
 from lessons.words import Words
 
@@ -32,7 +32,7 @@ def panel(t: Words) -> None:
         tokens = frame.Slider(1, 16, 5, step=1, label=t("bench.tokens"))
     with gr.Row(elem_classes=["wide", "quiet-buttons"]):
         buttons = {kind: gr.Button(t(f"bench.{kind}"), size="sm", elem_id=f"paging-{kind}") for kind in BUTTONS}
-    remark = gr.HTML(said(t("bench.start")), apply_default_css=False, elem_id="paging-bench-remark")
+    remark = gr.HTML(frame.said(t("bench.start")), apply_default_css=False, elem_id="paging-bench-remark")
     options = badge_words(t) | {"badge": "measured"}
     shown = Widget("blocks", t, t.group("stage."), value=first.as_value(), options=options, elem_id="paging-bench",
                    elem_classes="wide")  # fmt: skip
@@ -49,18 +49,18 @@ def acted(t: Words, operations: Sequence[pool.Operation], operation: pool.Operat
     """One more operation on the pool: what was done, the sequences there are, the picture, and what to say."""
     wanted, before = [*operations, operation], pool.play(operations)
     if operation[0] in NEED_BLOCKS and operation[1] not in before.sequences:
-        return _shown(operations, before, "", said(_missing(t, operation[1]), "wrong"))
+        return _shown(operations, before, "", frame.said(_missing(t, operation[1]), "wrong"))
     if operation[0] == "fill":
         wanted = pool.fill_up(operations, operation[2])
     elif operation[0] == "reset" or len(wanted) > pool.MOST_OPERATIONS:
         wanted = []
     bench = pool.play(wanted)
     if bench.refusal is None:
-        remark = said(t("bench.done", free=bench.pool.num_free, used=bench.pool.num_used))
+        remark = frame.said(t("bench.done", free=bench.pool.num_free, used=bench.pool.num_used))
     else:
         wanted = wanted[:-1]
         refused = t("bench.refusal", kind=type(bench.refusal).__name__, **bench.refusal.values)
-        remark = said(f"{refused} {t('bench.refused', used=bench.pool.num_used)}", "wrong")
+        remark = frame.said(f"{refused} {t('bench.refused', used=bench.pool.num_used)}", "wrong")
     return _shown(wanted, bench, operation[1], remark)
 
 

@@ -1,13 +1,14 @@
-"""A line of a derivation and the machine's check of it: simplified symbolically, and tried at exact rational points.
+"""A line of a derivation and the machine's check of it: simplified, tried at exact rational points, and in small cases.
 
 Knows nothing of what is derived, of pages, nor of readers: expressions are built by code and never parsed from text.
 """
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from math import prod
 
 from sympy import Abs, Expr, Limit, Symbol, expand, latex, simplify
@@ -18,24 +19,27 @@ LENGTH = Symbol("K", positive=True, integer=True)  # drafted tokens of a round
 
 Sides = list[tuple[Expr, Expr]]
 
-
 SIZES = (2, 3, 4)  # the V over which a line about whole laws is checked
 ONCE = (2,)  # for a line about one token, or about rounds: V does not enter
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One step: `key` names its words, `latex` prints it for any V, `sides(V)` are the equalities that it claims."""
+    """One step: `key` names its words, `latex` prints it for any V, `sides(V)` are the equalities that it claims.
+
+    `trials` says of each case of a small world whether the line holds there. A definition claims nothing.
+    """
 
     key: str
     latex: str
-    sides: Callable[[int], Sides]
-    sizes: tuple[int, ...] = SIZES
+    sides: Callable[[int], Sides] = lambda _: []
+    sizes: Sequence[int] = ONCE
+    trials: Callable[[], Iterable[bool]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What the machine found: equalities proved by simplification, exact points tried, and those that disagreed."""
+    """What the machine found: equalities proved by simplification, points and cases tried, and those that disagreed."""
 
     num_equalities: int
     num_proved: int
@@ -45,8 +49,9 @@ class Check:
 
     @property
     def is_proved(self) -> bool:
-        """Whether every equality was proved by simplification and no point disagreed."""
-        return self.num_proved == self.num_equalities and self.num_disagreeing == 0
+        """Whether something was claimed, every equality of it was proved by simplification and nothing disagreed."""
+        is_claimed = self.num_equalities + self.num_points > 0
+        return is_claimed and self.num_proved == self.num_equalities and self.num_disagreeing == 0
 
 
 def is_zero(difference: Expr) -> bool:
@@ -56,13 +61,14 @@ def is_zero(difference: Expr) -> bool:
 
 
 def check(line: Line, num_points: int = 12, seed: int = 0) -> Check:
-    """Prove each equality of `line`, for each V, and try it at `num_points` random rational points.
+    """Prove each equality of `line`, for each V, and try it at `num_points` random rational points; and try its cases.
 
     A limit has no value at a point, so those lines are proved only.
     """
     started = time.perf_counter()
     generator = random.Random(seed)
-    equalities = proved = tried = disagreeing = 0
+    cases = list(line.trials()) if line.trials else []
+    equalities, proved, tried, disagreeing = 0, 0, len(cases), cases.count(False)
     for size in line.sizes:
         sides = line.sides(size)
         equalities += len(sides)
@@ -72,6 +78,12 @@ def check(line: Line, num_points: int = 12, seed: int = 0) -> Check:
             tried += len(pointwise)
             disagreeing += sum(value(left, point) != value(right, point) for left, right in pointwise)
     return Check(equalities, proved, tried, disagreeing, time.perf_counter() - started)
+
+
+@cache
+def is_checked(line: Line) -> bool:
+    """Whether a line claims something and all of it holds; tried at no points, since its symbols may be its own."""
+    return check(line, num_points=0).is_proved
 
 
 def random_point(size: int, generator: random.Random) -> dict[str, Fraction]:

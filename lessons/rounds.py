@@ -5,7 +5,7 @@ Knows nothing of how a token is accepted: α, the same at every position and ind
 
 from sympy import Expr, Limit, Rational, Symbol
 
-from lessons.proof import ALPHA, COST, LENGTH, ONCE, Line, Sides
+from lessons.proof import ALPHA, COST, LENGTH, Line, Sides
 
 ROUNDS = range(9)  # the draft lengths K for which a sum over a round is written out
 
@@ -44,22 +44,19 @@ ROUND = (
         "chance_of_tau",
         r"\begin{aligned}P(\tau=j+1)&=\alpha^j(1-\alpha)\;(j<K)\cr P(\tau=K+1)&=\alpha^K\end{aligned}",
         lambda _: [(_total_chance(k), Rational(1)) for k in ROUNDS],
-        ONCE,
     ),
     Line(
         "expectation",
         r"E[\tau]=\sum_{j<K}(j+1)\,\alpha^j(1-\alpha)+(K+1)\,\alpha^K=\sum_{j=0}^{K}\alpha^j",
         lambda _: [(_expectation(k), geometric(k)) for k in ROUNDS],
-        ONCE,
     ),
     Line(
         "closed_form",
         r"(1-\alpha)\sum_{j=0}^{K}\alpha^j=1-\alpha^{K+1}\;\Rightarrow\;E[\tau]=\frac{1-\alpha^{K+1}}{1-\alpha}",
         lambda _: [((1 - ALPHA) * geometric(k), 1 - ALPHA ** (k + 1)) for k in ROUNDS],
-        ONCE,
     ),
-    Line("every_length", r"E_{K+1}[\tau]-E_K[\tau]=\alpha^{K+1}", _one_more_token, ONCE),
-    Line("tau_limits", r"\lim_{\alpha\to1}E[\tau]=K+1,\qquad\lim_{\alpha\to0}E[\tau]=1", _tau_limits, ONCE),
+    Line("every_length", r"E_{K+1}[\tau]-E_K[\tau]=\alpha^{K+1}", _one_more_token),
+    Line("tau_limits", r"\lim_{\alpha\to1}E[\tau]=K+1,\qquad\lim_{\alpha\to0}E[\tau]=1", _tau_limits),
 )
 
 # ---- what a round costs -----------------------------------------------------------------------------------------
@@ -85,19 +82,16 @@ SPEEDUP = (
         "speedup_limits",
         r"S=\frac{E[\tau]}{1+Kc},\quad\lim_{\alpha\to0}S=\frac{1}{1+Kc},\quad\lim_{\alpha\to1}S=\frac{K+1}{1+Kc}",
         _speedup_limits,
-        ONCE,
     ),
     Line(
         "one_draft_pays",
         r"S_{K=1}-1=\frac{\alpha-c}{1+c}",
         lambda _: [(speedup(1) - 1, (ALPHA - COST) / (1 + COST))],
-        ONCE,
     ),
     Line(
         "no_draft_pays",
         r"\begin{gathered}1+K\alpha-E[\tau]=\alpha\sum_{j<K}(1-\alpha^j)\ge0\cr"
         r"\Rightarrow\;S\le\frac{1+K\alpha}{1+Kc}\end{gathered}",
         _bound,
-        ONCE,
     ),
 )

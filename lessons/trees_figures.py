@@ -21,7 +21,8 @@ from engine import (
     tree_mask,
 )  # fmt: skip
 from lessons import frame, live, plots
-from lessons.trees_proof import DRAFT, GROUPS, TARGET, checks, orphans
+from lessons.proof import Line, check
+from lessons.trees_proof import DRAFT, GROUPS, TARGET, checks
 from lessons.trees_run import Layout, TreeRound, device_of, layouts_of, outcome, rounds_of
 from lessons.words import Words
 
@@ -163,18 +164,16 @@ def visible(text: str) -> str:
 
 def lines_of(t: Words, group: str) -> list[frame.Line]:
     """The lines of a derivation with their reasons and how each was checked."""
-    lines = []
-    for line in GROUPS[group]:
-        how = t("check.trees", cuts=_num_cuts()) if line.key == "closed" else t("check.sympy")
-        lines.append(frame.Line(line.latex, t(f"line.{line.key}"), how))
-    return lines
+    return [frame.Line(line.latex, t(f"line.{line.key}"), _how(t, line)) for line in GROUPS[group]]
 
 
-def _num_cuts() -> str:
-    num_cuts, num_orphans = orphans()
-    if num_orphans:
-        raise ValueError(f"{num_orphans} of {num_cuts} cuts leave a node without its parent")
-    return f"{num_cuts:,}"
+def _how(t: Words, line: Line) -> str:
+    if not line.trials:
+        return t("check.sympy")
+    found = check(line)
+    if not found.is_proved:
+        raise ValueError(f"{found.num_disagreeing} of {found.num_points} cuts leave a node without its parent")
+    return t("check.trees", cuts=f"{found.num_points:,}")
 
 
 def check_table(t: Words) -> str:
@@ -185,8 +184,7 @@ def check_table(t: Words) -> str:
         proved = f"{'✓' if one.is_proved else '✗'} {one.num_proved}/{one.num_equalities}"
         points = f"{one.num_points - one.num_disagreeing}/{one.num_points}"
         if key == "closed":
-            tried, failed = orphans()
-            proved, points = t("check.orphans", failed=failed), f"{tried:,}"
+            proved, points = t("check.orphans", failed=one.num_disagreeing), f"{one.num_points:,}"
         body += f"<tr><th scope='row'>{escape(t(f'line.{key}.name'))}</th><td class='num'>{escape(proved)}</td>"
         body += f"<td class='num'>{points}</td></tr>"
     note = f"<p class='prose-text size-note'>{frame.badge(t, 'measured')}</p>"

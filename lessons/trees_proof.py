@@ -1,17 +1,16 @@
 """Candidate trees derived: why the best nodes are closed under ancestors, what a tree is worth, two drafts at once.
 
-Knows nothing of pages, runs or drafters. Lines are checked as `lessons.proof` does it; what holds for whole trees is
-tried on every small one.
+Knows nothing of pages, runs or drafters. Lines are checked as `lessons.proof` does it.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
 from sympy import Max, Min, Rational, symbols
 
-from lessons.proof import ALPHA, ONCE, Check, Line, Sides, check
+from lessons.proof import ALPHA, SIZES, Check, Line, Sides, check
 
 TARGET = (Rational(4, 10), Rational(3, 10), Rational(2, 10), Rational(1, 10))  # p of the worked example
 DRAFT = TARGET[::-1]  # and its q
@@ -39,17 +38,13 @@ def is_closed(parents: Sequence[int], nodes: Sequence[int]) -> bool:
     return all(parents[node] in (-1, *nodes) for node in nodes)
 
 
-@lru_cache
-def orphans() -> tuple[int, int]:
-    """Of every small tree with every choice of confidences, how many cuts there are, and how many orphan a node."""
-    tried = failed = 0
+def cuts() -> Iterator[bool]:
+    """For every small tree, every choice of confidences and every number of nodes kept: whether no node is orphaned."""
     for size in range(1, LARGEST_TREE + 1):
         shapes = itertools.product(*(range(-1, node) for node in range(size)))
         for parents, confidences in itertools.product(shapes, itertools.product(CONFIDENCES, repeat=size)):
             order = ranked(values_of(parents, confidences))
-            cuts = [is_closed(parents, order[:kept]) for kept in range(size + 1)]
-            tried, failed = tried + len(cuts), failed + cuts.count(False)
-    return tried, failed
+            yield from (is_closed(parents, order[:kept]) for kept in range(size + 1))
 
 
 def _child_value(_: int) -> Sides:
@@ -58,8 +53,8 @@ def _child_value(_: int) -> Sides:
 
 
 CLOSED = (
-    Line("child_value", r"V_{\text{parent}}-V_{\text{child}}=V_{\text{parent}}\,(1-c)\;\ge\;0", _child_value, ONCE),
-    Line("closed", r"V_u>V_w,\ \text{or}\ V_u=V_w\ \text{and}\ u\ \text{before}\ w", lambda _: [], ONCE),
+    Line("child_value", r"V_{\text{parent}}-V_{\text{child}}=V_{\text{parent}}\,(1-c)\;\ge\;0", _child_value),
+    Line("closed", r"V_u>V_w,\ \text{or}\ V_u=V_w\ \text{and}\ u\ \text{before}\ w", trials=cuts),
 )
 
 # ---- what a tree is worth ---------------------------------------------------------------------------------------
@@ -85,9 +80,9 @@ def _worth(_: int) -> Sides:
 
 
 TOKENS = (
-    Line("linearity", r"E[\tau]=1+\sum_{v}P(v\text{ accepted})=1+\sum_{v}V_v", _linearity, ONCE),
-    Line("chain", r"V_k=\alpha^k:\quad 1+\sum_{k=1}^{K}\alpha^k=\frac{1-\alpha^{K+1}}{1-\alpha}", _chain),
-    Line("worth", r"\frac{E+V}{T+\Delta t}>\frac ET\;\Longleftrightarrow\;\frac{V}{\Delta t}>\frac ET", _worth, ONCE),
+    Line("linearity", r"E[\tau]=1+\sum_{v}P(v\text{ accepted})=1+\sum_{v}V_v", _linearity),
+    Line("chain", r"V_k=\alpha^k:\quad 1+\sum_{k=1}^{K}\alpha^k=\frac{1-\alpha^{K+1}}{1-\alpha}", _chain, SIZES),
+    Line("worth", r"\frac{E+V}{T+\Delta t}>\frac ET\;\Longleftrightarrow\;\frac{V}{\Delta t}>\frac ET", _worth),
 )
 
 # ---- two drafts for one place -----------------------------------------------------------------------------------
@@ -129,13 +124,11 @@ DRAFTS = (
         "two_drafts",
         r"\begin{aligned}\alpha_2&=\alpha+(1-\alpha)\sum_x\min(r,q)\cr&=.6+.4\cdot.3=.72\end{aligned}",
         lambda _: [(accepted_of_two(TARGET, DRAFT), Rational(72, 100))],
-        ONCE,
     ),
     Line(
         "two_exact",
         r"\begin{aligned}\min(r,q)+(r-q)_+&=r\cr\min(p,q)+(1-\alpha)\,r&=p\end{aligned}",
         _still_exact,
-        ONCE,
     ),
     Line(
         "two_distinct",
@@ -146,7 +139,6 @@ DRAFTS = (
             (accepted_of_two_distinct(TARGET, DRAFT), Rational(107, 140)),
             (Rational(6, 10) + Rational(11, 280) + Rational(3, 10) * Rational(5, 12), Rational(107, 140)),
         ],
-        ONCE,
     ),
 )
 

@@ -6,11 +6,8 @@ Knows nothing of pages but the sentence for a prompt that is none.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import gradio as gr
-
 from engine import (
     Engine,
-    EngineError,
     EngineStarted,
     Event,
     LaidOut,
@@ -22,7 +19,7 @@ from engine import (
     Verified,
     compare_layouts,
 )  # fmt: skip
-from lessons import asking, frame, live
+from lessons import asking, live
 from lessons.words import Words
 
 PROMPT = "Write a Python function that checks whether a number is prime."
@@ -45,29 +42,16 @@ def recorded(engine: Engine, prompt: str) -> Iterator[Event]:
     yield from compare_layouts(engine, events)
 
 
-def started(t: Words, prompt: object) -> tuple[object, str]:
+def started(t: Words, prompt: object) -> list[object]:
     """Start a run: the transport's new value, and what there is to say."""
-    sentence = asking.refusal(t, prompt)
-    try:
-        if not sentence:
-            return live.run([request(prompt)], after=compare_layouts), ""
-    except EngineError as problem:
-        sentence = frame.error(t, problem)
-    asking.warn(t, sentence)
-    return gr.skip(), alert(sentence)
+    refusal = asking.refusal(t, prompt)
+    return asking.started(t, refusal, lambda: live.run([request(prompt)], after=compare_layouts))
 
 
 def finished(t: Words, run_id: str) -> str:
     """What there is to say when a run is over: why it failed, or that it grew no tree; nothing where all went well."""
-    sentence = asking.failure(t, run_id) or ("" if rounds_of(live.events(run_id)) else t("run.treeless"))
-    if sentence:
-        asking.warn(t, sentence)
-    return alert(sentence)
-
-
-def alert(sentence: str) -> str:
-    """A sentence that says what is wrong; nothing for none. It is safe HTML already."""
-    return f"<p class='prose-text callout wrong' role='alert'>{sentence}</p>" if sentence else ""
+    failure = asking.failure(t, run_id)
+    return asking.alert(t, failure or ("" if rounds_of(live.events(run_id)) else t("run.treeless")))
 
 
 # ---- what the events say ------------------------------------------------------------------------------------------

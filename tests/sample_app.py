@@ -75,7 +75,7 @@ def served(application: ASGIApp) -> Iterator[str]:
     thread.join(timeout=10)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 90) -> None:
     """Wait for something that another thread does."""
     end = time.monotonic() + seconds
     while not condition():

