@@ -1,7 +1,7 @@
 """One step of a drafting head: token and feature joined, one layer, a small vocabulary, in one native call.
 
 Knows an EAGLE head's inside; nothing of sequences or of who drafts. A step reads each weight once, some megabytes in
-int8; made of single calls it would last three times as long as that. The native kernel is in draft_head.c.
+int8; in one call, so that Python has nothing to do in between. The native kernel is in draft_head.c.
 """
 
 import ctypes
