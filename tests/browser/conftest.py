@@ -12,6 +12,10 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 sys.path.insert(0, str(Path(__file__).parent.parent))  # the helpers beside the other tests
 
 from page_watch import PATIENCE, Watch  # noqa: E402
+from sample_app import wait_for  # noqa: E402
+from unhurried import Unhurried  # noqa: E402
+
+from lessons import live  # noqa: E402
 
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -51,3 +55,13 @@ def phone(browser: Browser, watch: Watch) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     yield watch.follow(context.new_page())
     context.close()
+
+
+@pytest.fixture
+def unhurried() -> Iterator[Unhurried]:
+    """A made-up engine whose runs of 256 tokens go on for a minute, or until it is told to hurry."""
+    made = Unhurried()
+    live.start_with(lambda progress: made)
+    wait_for(lambda: live.status().state == "ready")
+    yield made
+    live.start_with(None)

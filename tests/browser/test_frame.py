@@ -60,16 +60,6 @@ def engine() -> Iterator[None]:
     live.start_with(None)
 
 
-@pytest.fixture
-def unhurried() -> Iterator[Unhurried]:
-    """A made-up engine whose runs go on for a minute, or until it is told to hurry."""
-    made = Unhurried()
-    live.start_with(lambda progress: made)
-    wait_for(lambda: live.status().state == "ready")
-    yield made
-    live.start_with(None)
-
-
 class OtherEngine(FakeEngine):
     """As the made-up engine, with weights of its own."""
 

@@ -64,16 +64,6 @@ def engine() -> Iterator[list[FakeEngine]]:
     live.start_with(None)
 
 
-@pytest.fixture
-def unhurried() -> Iterator[Unhurried]:
-    """A made-up engine whose runs of 256 tokens go on for a minute, or until it is told to hurry."""
-    made = Unhurried()
-    live.start_with(lambda progress: made)
-    wait_for(lambda: live.status().state == "ready")
-    yield made
-    live.start_with(None)
-
-
 def opened(page: Page, address: str) -> Page:
     """The page, its recorded run drawn to the end or its stage empty, the tour out of the way and nothing moving."""
     page.emulate_media(reduced_motion="reduce")
