@@ -5,6 +5,7 @@ Shared by all lessons: words, frame, plots, stage, live. The page of a chapter i
 
 CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("speculation", ("live_lab", "acceptance")),
-    ("drafting", ("drafters", "trees", "jacobi", "long_context")),
+    ("drafting", ("drafters", "trees")),
+    ("self_speculation", ("jacobi", "long_context")),
     ("memory", ("paging",)),
 )

@@ -64,6 +64,17 @@ def test_a_pass_has_a_row_for_the_known_token_and_for_each_draft(engine) -> None
     assert max(tally.passes) == 4
 
 
+def test_drafting_of_a_round_is_told_in_plain_steps_without_the_round_that_reads_the_prompt(engine) -> None:
+    plain, other = Tally(rounds=[2.0, 1.0, 4.0]), Tally(drafting=[0.2, 0.9, 0.1])
+    assert other.draft_round_cost(plain) == pytest.approx(0.1)
+    assert Tally().draft_round_cost(plain) is None
+    request, tally = Request([1, 2, 3, 1, 2], SamplingParams(20, draft_length=3), "layer_skip"), Tally()
+    for _ in range(2):
+        run(engine, request, tally)
+    assert len(tally.rounds) == tally.num_rounds
+    assert len(tally.drafting) == sum(len(seconds) for rows, seconds in tally.passes.items() if rows > 1) - 2
+
+
 def timed(**seconds: float) -> dict:
     return {(name, int(name != "none")): Tally([s], [s], num_tokens=12) for name, s in seconds.items()}
 

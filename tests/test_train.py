@@ -8,6 +8,7 @@ import torch
 
 from engine import EngineError
 from engine.bench.prompts import KINDS
+from engine.bench.suite import SUITE, TUNING
 from engine.model import Model
 from engine.train import answers as store
 from engine.train import features, prompts
@@ -17,8 +18,12 @@ from engine.train.eagle import Aims, EagleHead
 from engine.train.features import Lesson, Teacher
 from engine.train.heads import draft_vocabulary
 from engine.train.loop import Plan, examine, mean_accepted_length, train
+from engine.train.thin_prompts import thin_prompt
 from engine.train.words import Words
 from tests.toys import VOCAB_SIZE, toy_model, toy_pupil
+
+
+MEASURED = {prompt for suite in (KINDS, SUITE, TUNING) for prompts in suite.values() for prompt in prompts}
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +55,23 @@ def test_prompts_are_many_different_and_none_is_measured_on() -> None:
     assert len(own) > 2_000
     assert len(set(own)) == len(own)
     assert own == prompts.own_prompts()
-    assert not set(own) & {prompt for kind in KINDS.values() for prompt in kind}
+    assert not set(own) & MEASURED
+
+
+def test_prompts_of_thin_kinds_take_turns_and_none_is_measured_on() -> None:
+    passages = [
+        "The river is deep and cold. It runs past the old mill on every day of the year.",
+        "Plants make food from light, water and air. All of this happens in their green leaves.",
+        "Bread is baked at night.",
+    ]
+    made = [thin_prompt(passages, number) for number in range(3_000)]
+    assert made == [thin_prompt(passages, number) for number in range(3_000)]
+    assert len(set(made)) > 1_000
+    assert not set(made) & MEASURED
+    assert not any("{" in prompt for prompt in made)
+    assert {sum("一" <= letter <= "龥" for letter in prompt) > 3 for prompt in made[2::6]} == {True}  # Chinese
+    assert any(prompt.endswith("It runs past the old mill on every day of the year.") for prompt in made[0::6])
+    assert thin_prompt(["", "?", "!"], 1)  # answers without a word that could be asked about
 
 
 def test_answers_come_back_as_they_were_saved(tmp_path: Path) -> None:

@@ -201,7 +201,9 @@ def _print(found: Mapping[str, Mapping[str, object]], modes: Mapping[str, object
         print(f"\n{name}: {kinds['overall']:.3f} × plain decoding, geometric mean of categories")
         for category, one in kinds.items():
             if category != "overall":
-                said = f"{one['speed_up']:.3f} ×   τ {one['tau']:.2f}   identical: {one['is_identical']}"
+                cost = one["draft_round_cost"]
+                drafts = "nothing drafted" if cost is None else f"drafting {cost:.3f} steps a round"
+                said = f"{one['speed_up']:.3f} ×   τ {one['tau']:.2f}   {drafts}   identical: {one['is_identical']}"
                 print(f"  {category:12} {said}")
     print(f"\nbest mode of each category: {modes['overall']:.3f} × plain decoding")
     for what, kinds in modes.items():

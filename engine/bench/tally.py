@@ -34,7 +34,10 @@ class Tally:
     right: list[int] = field(default_factory=lambda: [0] * POSITIONS)
     texts: list[tuple[int, ...]] = field(default_factory=list)
     passes: dict[int, list[float]] = field(default_factory=dict)  # seconds of the target's passes, by rows
+    rounds: list[float] = field(default_factory=list)  # seconds of each round after the prompts'
+    drafting: list[float] = field(default_factory=list)  # seconds of drafting in rounds that had drafts before them
     num_rows: int = 1  # of the round that is being counted
+    has_drafted: bool = False  # in an earlier round of the request that is being counted
 
     @property
     def whole_rate(self) -> float:
@@ -55,6 +58,7 @@ class Tally:
             "acceptance_by_position": [r / a for r, a in zip(self.right, self.asked, strict=True) if a],
             "time_of_pass": self.times_of_passes(plain),
             "draft_cost": self.seconds_draft / self.num_drafted / step if self.num_drafted else 0.0,
+            "draft_round_cost": self.draft_round_cost(plain),
             "is_identical": self.texts == plain.texts if is_greedy else None,
         }  # fmt: skip
 
@@ -65,6 +69,15 @@ class Tally:
         one = statistics.median(plain.passes[1])
         often = {rows: seconds for rows, seconds in sorted(self.passes.items()) if len(seconds) >= 10}
         return {str(rows): statistics.median(seconds) / one for rows, seconds in often.items()}
+
+    def draft_round_cost(self, plain: "Tally") -> float | None:
+        """Median drafting time of a round in median plain steps. The round in which a drafter reads the prompt is out.
+
+        With K = 1 that is one step of a chain; of Medusa it is all heads once.
+        """
+        if not (self.drafting and plain.rounds):
+            return None
+        return statistics.median(self.drafting) / statistics.median(plain.rounds)
 
     def whole_figures(self, plain: "Tally") -> dict[str, float]:
         """Of a program that is only known from call to return, against plain decoding timed alike."""
@@ -78,6 +91,11 @@ class Tally:
         if isinstance(event, RoundFinished) and event.round > 0:
             self.num_rounds += 1
             self.seconds_draft += event.seconds_draft
+            parts = (event.seconds_draft, event.seconds_forward, event.seconds_accept, event.seconds_other)
+            self.rounds.append(sum(parts))
+            if self.num_rows > 1 and self.has_drafted:
+                self.drafting.append(event.seconds_draft)
+            self.has_drafted |= self.num_rows > 1
             self.passes.setdefault(self.num_rows, []).append(event.seconds_forward)
             self.num_rows = 1
         elif isinstance(event, Sampled):
@@ -104,6 +122,7 @@ def run(engine: Engine, request: Request, tally: Tally | None) -> tuple[float, f
             clock = event.request_clock
     whole = time.perf_counter() - start
     if tally is not None:
+        tally.has_drafted = False
         for event in events:
             tally.count(event)
         tally.texts.append(tuple(event.token_id for event in events if isinstance(event, Sampled)))

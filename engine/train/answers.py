@@ -13,7 +13,8 @@ import numpy as np
 
 from engine.errors import EngineError
 
-SOURCES = ("own", "model", "passage")  # written by us; a user's turn that the model made up; about an earlier answer
+# Written by us; a user's turn that the model made up; about an earlier answer; of a kind where drafts fared worst.
+SOURCES = ("own", "model", "passage", "thin")
 HELD_OUT = 21  # one sequence in so many is never trained on; prime to the ten kinds of prompt and temperature
 
 

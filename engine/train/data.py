@@ -1,7 +1,9 @@
 """Prompts answered by the target through our own engine: half greedy, half at T = 0.7; resumes where it was stopped.
 
-Knows nothing of drafters. Of five prompts two are our own, two are user's turns that the model itself makes up behind
-the chat header, and one asks about the text of an earlier answer (to sum up, to correct, to answer from).
+Knows nothing of drafters. Of five prompts one is a pattern of our own, one a user's turn that the model itself makes up
+behind the chat header, one asks about the text of an earlier answer (to sum up, to correct, to answer from), and two
+are of the kinds where drafts fared worst (engine/train/thin_prompts.py). The first 2,880 answers in assets/training
+have none of these two, but two patterns and two of the model's turns.
 """
 
 import argparse
@@ -21,6 +23,7 @@ from engine.request import Request, SamplingParams
 from engine.train import answers as store
 from engine.train.answers import SOURCES, Answers
 from engine.train.prompts import about_text, own_prompts
+from engine.train.thin_prompts import thin_prompt
 
 ANSWERS = Path(__file__).parent.parent.parent / "assets" / "training" / "smollm2-135m.npz"
 BATCH = 480  # prompts between two saves
@@ -53,14 +56,16 @@ def questions(done: Answers, engine: Engine, first: int, num: int) -> list[Quest
     made = []
     for index in range(first, first + num):
         turn = index % 5
-        if turn < 2:
-            made.append(Question(index, "own", own[(index // 5 * 2 + turn) % len(own)]))
-        elif turn < 4 or not len(done):
+        if turn == 0:
+            made.append(Question(index, "own", own[index // 5 * 2 % len(own)]))
+        elif turn == 1 or not len(done):
             made.append(Question(index, "model", ""))
+        elif turn < 4:
+            passages = [_earlier(done, engine, index + far) for far in range(3)]
+            made.append(Question(index, "thin", thin_prompt(passages, index // 5 * 2 + turn)))
         else:
-            passage = engine.tokenizer.decode(done.answer(index * 7919 % len(done)).tolist())
-            text = about_text(" ".join(passage.split()[:PASSAGE_WORDS]), index // 5)
-            made.append(Question(index, "passage", text))
+            passage = " ".join(_earlier(done, engine, index).split()[:PASSAGE_WORDS])
+            made.append(Question(index, "passage", about_text(passage, index // 5)))
     return made
 
 
@@ -127,6 +132,11 @@ def main(arguments: list[str]) -> int:
         print(f"{share:4.0%}  {len(answers)} answers, {num_tokens} tokens, {speed:.0f} tokens/s")
         sys.stdout.flush()
     return 0
+
+
+def _earlier(done: Answers, engine: Engine, index: int) -> str:
+    """The text of one of the answers so far; another one for each index."""
+    return engine.tokenizer.decode(done.answer(index * 7919 % len(done)).tolist())
 
 
 def _generate(engine: Engine, prompts: list[list[int]], params: list[SamplingParams]) -> list[list[int]]:

@@ -25,7 +25,7 @@ KINDS = ("sinks", "retrieved", "recent")
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """Address of the book with this lesson alone, and an engine that makes up its tokens."""
-    with mock.patch.object(pages, "CHAPTERS", (("drafting", ("long_context",)),)):
+    with mock.patch.object(pages, "CHAPTERS", (("self_speculation", ("long_context",)),)):
         application = app.build("")
         live.start_with(lambda progress: FakeEngine())
         with served(application) as address:
