@@ -1,6 +1,8 @@
 """Training drafters: what is kept, what is computed again, and that an interrupted training ends as any does."""
 
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,14 +16,15 @@ from engine.train import answers as store
 from engine.train import features, prompts
 from engine.train.__main__ import main
 from engine.train.answers import Answers, is_held_out
+from engine.train.data import TEMPERATURE, questions
 from engine.train.eagle import Aims, EagleHead
 from engine.train.features import Lesson, Teacher
 from engine.train.heads import draft_vocabulary
 from engine.train.loop import Plan, examine, mean_accepted_length, train
+from engine.train.shipped_text import paragraphs
 from engine.train.thin_prompts import thin_prompt
 from engine.train.words import Words
 from tests.toys import VOCAB_SIZE, toy_model, toy_pupil
-
 
 MEASURED = {prompt for suite in (KINDS, SUITE, TUNING) for prompts in suite.values() for prompt in prompts}
 
@@ -72,6 +75,23 @@ def test_prompts_of_thin_kinds_take_turns_and_none_is_measured_on() -> None:
     assert {sum("一" <= letter <= "龥" for letter in prompt) > 3 for prompt in made[2::6]} == {True}  # Chinese
     assert any(prompt.endswith("It runs past the old mill on every day of the year.") for prompt in made[0::6])
     assert thin_prompt(["", "?", "!"], 1)  # answers without a word that could be asked about
+
+
+def test_shipped_text_is_prose_of_some_length() -> None:
+    found = paragraphs()
+    assert len(found) > 100
+    assert all(40 <= len(text.split()) <= 130 and text.endswith(".") for text in found)
+    assert not set(found) & MEASURED
+
+
+def test_questions_come_from_all_sources_and_are_the_same_each_time(model: Model) -> None:
+    spoken = SimpleNamespace(tokenizer=SimpleNamespace(decode=lambda ids: f"The answer was {len(ids)} tokens long."))
+    done = some_answers(model.sha256)
+    made = questions(done, spoken, 100, 40)
+    assert made == questions(done, spoken, 100, 40)
+    assert Counter(one.source for one in made) == {"own": 8, "model": 8, "thin": 16, "passage": 4, "python": 4}
+    assert {one.temperature for one in made} == {0.0, TEMPERATURE}
+    assert all(one.text for one in made if one.source != "model")
 
 
 def test_answers_come_back_as_they_were_saved(tmp_path: Path) -> None:

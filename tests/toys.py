@@ -153,8 +153,8 @@ def toy_engine(loaded: LoadedModel | None = None, **config: object) -> Engine:
 
     @functools.cache
     def small() -> tuple[Model, KVCache]:
-        model = Model(toy_model(3), "float32")
-        return model, KVCache(model.config, settings.num_blocks, settings.block_size, "float32")
+        model = Model(toy_model(3), "float32", settings.device)
+        return model, KVCache(model.config, settings.num_blocks, settings.block_size, "float32", settings.device)
 
     drafters = {"random": RandomDrafter, "tree": RandomTreeDrafter}
     for drawn, said in itertools.product(("iid", "distinct"), repeat=2):
@@ -169,7 +169,8 @@ def toy_engine(loaded: LoadedModel | None = None, **config: object) -> Engine:
     drafters["specinfer"] = lambda: SpecInferDrafter(*lm(), VOCAB_SIZE, settings.num_blocks, (SuffixDrafter(),))
     drafters["lm"] = lambda: DraftModelDrafter(*lm(), VOCAB_SIZE)
     drafters["triforce_lm"] = lambda: TriForceDrafter(engine.model, engine.cache, streaming(), 8)
-    drafters["lookup_eagle"] = lambda: LookupFirstDrafter(EagleDrafter(head((1, 2, 4))), 2)
+    behind = functools.partial(toy_table().chain, all_right=0.5)
+    drafters["lookup_eagle"] = lambda: LookupFirstDrafter(EagleDrafter(head((1, 2, 4))), 2, behind)
     drafters["ngram_table"] = lambda: NgramTableDrafter(toy_table())
 
     @functools.cache
@@ -189,7 +190,7 @@ def toy_engine(loaded: LoadedModel | None = None, **config: object) -> Engine:
     @functools.cache
     def lm() -> tuple[DraftLm, KVCache]:
         model = DraftLm(file_of(toy_lm(engine.model), engine.model), engine.model)
-        return model, KVCache(model.config, settings.num_blocks + 16, settings.block_size, "float32")
+        return model, KVCache(model.config, settings.num_blocks + 16, settings.block_size, "float32", settings.device)
 
     def streaming() -> StreamingDraftDrafter:
         return StreamingDraftDrafter(*lm(), VOCAB_SIZE, SparseTarget(*lm(), 4).seen)

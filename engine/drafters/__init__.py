@@ -1,5 +1,7 @@
 """The drafters by name. Knows nothing of when or by whom they are used."""
 
+from functools import partial
+
 from engine.cache import KVCache
 from engine.drafters.draft_model import DraftModelDrafter, StreamingDraftDrafter
 from engine.drafters.drafter import Drafter, Proposal
@@ -7,7 +9,7 @@ from engine.drafters.eagle import EagleDrafter
 from engine.drafters.eagle_tree import EagleTreeDrafter
 from engine.drafters.layer_skip import LayerSkipDrafter, middle_pair, without
 from engine.drafters.lookahead import JacobiDrafter, LookaheadDrafter
-from engine.drafters.lookup_first import LookupFirstDrafter
+from engine.drafters.lookup_first import GoOn, LookupFirstDrafter
 from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.ngram_table import NgramTableDrafter
@@ -33,14 +35,16 @@ HEADS = {  # whose head, and how it drafts
 }  # fmt: skip
 FROM_THE_TEXT = {"ngram": NgramDrafter, "suffix": SuffixDrafter, "jacobi": JacobiDrafter}
 MOST_IN_WINDOW = 16
-HEAD_AT_MOST = 2  # drafts of a head behind lookup; on the bench's tuning prompts 1, 2 and 3 were about as fast
+HEAD_AT_MOST = 1  # drafts of a head behind lookup
+HEAD_IS_RIGHT = 0.5  # how often they are, roughly
 
 
 def make(name: str, model: Model, cache: KVCache, shelf: Shelf) -> Drafter:
     """A drafter for one sequence.
 
     "layer_skip:3,7" skips those layers, "early_exit:20" keeps the first 20, "lookahead:5,4,3" has W, N and G,
-    "eagle2:chain" and "published:chain" grow no tree, "eagle3:lookup" looks up first and else drafts a short chain,
+    "eagle2:chain" and "published:chain" grow no tree, "eagle3:lookup" looks up first and else drafts a short chain that
+    the table of n-grams goes on with,
     "magicdec:512" and "triforce:512" see 512 tokens beside the sinks, "magicdec:512,0" sees no sinks; without a colon
     the defaults apply. Below "triforce" drafts the tiny language model, or lookup where the target has none.
     Raises EngineError("unknown_drafter" or "bad_layers") with what would be right.
@@ -53,7 +57,7 @@ def make(name: str, model: Model, cache: KVCache, shelf: Shelf) -> Drafter:
     if kind in HEADS and rest in ("", "chain", "lookup"):
         head, drafter = HEADS[kind]
         made = (EagleDrafter if rest else drafter)(shelf.head(head))
-        return LookupFirstDrafter(made, HEAD_AT_MOST) if rest == "lookup" else made
+        return LookupFirstDrafter(made, HEAD_AT_MOST, _behind_a_head(shelf)) if rest == "lookup" else made
     if kind == "published" and rest in ("", "chain"):
         return _published(name, shelf.published())
     drafter = _of_the_target(name, model, cache, shelf) or _of_the_shelf(name, model, cache, shelf)
@@ -77,6 +81,14 @@ def _of_the_target(name: str, model: Model, cache: KVCache, shelf: Shelf) -> Dra
     if kind == "triforce":
         return TriForceDrafter(model, cache, _below_triforce(model, shelf), _tokens(name, rest) if rest else WINDOW)
     return None
+
+
+def _behind_a_head(shelf: Shelf) -> GoOn | None:
+    """What the table of n-grams is sure enough of; nothing where none was counted for this target."""
+    try:
+        return partial(shelf.ngram_table().chain, all_right=HEAD_IS_RIGHT)
+    except EngineError:
+        return None
 
 
 def _below_triforce(model: Model, shelf: Shelf) -> Drafter:

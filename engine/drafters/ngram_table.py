@@ -68,10 +68,13 @@ class NgramTable:
         is_known = probabilities > 0
         return np.where(is_known, tokens, others), np.where(is_known, probabilities, BACK_OFF * chances)
 
-    def chain(self, token_ids: Ids[int], num_tokens: int) -> tuple[int, ...]:
-        """Up to `num_tokens` tokens, each the likeliest after those before it, as long as all may well be right."""
+    def chain(self, token_ids: Ids[int], num_tokens: int, all_right: float = 1.0) -> tuple[int, ...]:
+        """Up to `num_tokens` tokens, each the likeliest after those before it, as long as all may well be right.
+
+        all_right: the probability that `token_ids` are.
+        """
         before, last = (-1, -1, *token_ids[-2:])[-2:]
-        drafts, all_right = [], 1.0
+        drafts = []
         while len(drafts) < num_tokens:
             token, probability = self.after(before, last)
             all_right *= float(probability)

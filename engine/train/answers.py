@@ -13,8 +13,9 @@ import numpy as np
 
 from engine.errors import EngineError
 
-# Written by us; a user's turn that the model made up; about an earlier answer; of a kind where drafts fared worst.
-SOURCES = ("own", "model", "passage", "thin")
+# Written by us; a user's turn that the model made up; about an earlier answer; of a kind where drafts fared worst;
+# about a paragraph of Python's documentation.
+SOURCES = ("own", "model", "passage", "thin", "python")
 HELD_OUT = 21  # one sequence in so many is never trained on; prime to the ten kinds of prompt and temperature
 
 

@@ -1,9 +1,9 @@
 """Prompts answered by the target through our own engine: half greedy, half at T = 0.7; resumes where it was stopped.
 
 Knows nothing of drafters. Of five prompts one is a pattern of our own, one a user's turn that the model itself makes up
-behind the chat header, one asks about the text of an earlier answer (to sum up, to correct, to answer from), and two
-are of the kinds where drafts fared worst (engine/train/thin_prompts.py). The first 2,880 answers in assets/training
-have none of these two, but two patterns and two of the model's turns.
+behind the chat header, one asks about a passage (to sum up, to correct, to answer from), in turn of an earlier answer
+and of Python's own documentation, and two are of the kinds where drafts fared worst (engine/train/thin_prompts.py). The
+first 2,880 answers in assets/training have none of these two, but two patterns and two of the model's turns.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from engine.request import Request, SamplingParams
 from engine.train import answers as store
 from engine.train.answers import SOURCES, Answers
 from engine.train.prompts import about_text, own_prompts
+from engine.train.shipped_text import paragraphs
 from engine.train.thin_prompts import thin_prompt
 
 ANSWERS = Path(__file__).parent.parent.parent / "assets" / "training" / "smollm2-135m.npz"
@@ -64,8 +65,11 @@ def questions(done: Answers, engine: Engine, first: int, num: int) -> list[Quest
             passages = [_earlier(done, engine, index + far) for far in range(3)]
             made.append(Question(index, "thin", thin_prompt(passages, index // 5 * 2 + turn)))
         else:
-            passage = " ".join(_earlier(done, engine, index).split()[:PASSAGE_WORDS])
-            made.append(Question(index, "passage", about_text(passage, index // 5)))
+            is_shipped = index // 5 % 2 == 0
+            shipped = paragraphs()
+            passage = shipped[index // 10 % len(shipped)] if is_shipped else _earlier(done, engine, index)
+            text = about_text(" ".join(passage.split()[:PASSAGE_WORDS]), index // 10)
+            made.append(Question(index, "python" if is_shipped else "passage", text))
     return made
 
 
