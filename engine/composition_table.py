@@ -1,7 +1,6 @@
 """What works together: each drafter against each other part of the engine, and the reason where it does not.
 
-Knows nothing of how anything is done; it is plain data. A test runs every cell that says "runs", and asks the engine
-for the refusal of every cell that says "no".
+Knows nothing of how anything is done; it is plain data. A test runs every cell that says "runs".
 """
 
 from dataclasses import dataclass
@@ -11,16 +10,16 @@ from engine.errors import EngineError
 
 RUNS = ("batching", "prefix_cache", "chunked_prefill", "parallel_samples", "temperature", "penalties", "float16_cache",
         "int8_weights")  # fmt: skip
-NOT_YET = {"quantised_cache": "no_quantised_cache", "cache_policy": "no_cache_policy"}
-NEED_CPU = ("eagle", "eagle2", "eagle3", "eagle_unshifted", "medusa", "draft_lm", "specinfer")
-PARTNERS = (*RUNS, "other_device", *NOT_YET)
+NOT_YET = {"other_device": "never_run_there", "quantised_cache": "no_quantised_cache",
+           "cache_policy": "no_cache_policy"}  # fmt: skip
+PARTNERS = (*RUNS, *NOT_YET)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One drafter with one partner. status: "runs", "no" (the engine refuses it), or "not_yet" (nothing to run).
+    """One drafter with one partner. status: "runs", or "not_yet" (nothing to run, or nowhere to run it).
 
-    reason: "" where it runs; the engine's own error code where it says no; else what is missing.
+    reason: "" where it runs, else what is missing.
     """
 
     partner: str
@@ -40,6 +39,4 @@ def composition(drafter: str) -> tuple[Cell, ...]:
     if kind not in NAMES:
         raise EngineError("unknown_drafter", f"there is no drafter {drafter!r:.80}", name=drafter)
     runs = [Cell(partner, "runs") for partner in RUNS]
-    needs_cpu = Cell("other_device", "no", "head_needs_cpu")
-    device = needs_cpu if kind in NEED_CPU else Cell("other_device", "not_yet", "never_run_there")
-    return (*runs, device, *(Cell(partner, "not_yet", reason) for partner, reason in NOT_YET.items()))
+    return (*runs, *(Cell(partner, "not_yet", reason) for partner, reason in NOT_YET.items()))

@@ -64,7 +64,7 @@ class DraftLm(Model):
         check_target(file, target)
         self.draft_ids = file.tensors["draft_ids"].long()
         loaded = LoadedModel(file.kind, config(file.shape, target), tensors(file, target), None, file.target, None)
-        super().__init__(loaded, draft_dtype(target))
+        super().__init__(loaded, draft_dtype(target), target.device)
 
 
 def config(shape: LmShape, target: Model) -> ModelConfig:
@@ -78,7 +78,8 @@ def config(shape: LmShape, target: Model) -> ModelConfig:
 
 def tensors(file: HeadFile, target: Model) -> dict[str, torch.Tensor]:
     """Named as a checkpoint of the Llama family names them, fp32."""
-    stored, rows = file.tensors, linear.unpack(target.head)[file.tensors["draft_ids"].long()]
+    stored = {name: tensor.to(target.device) for name, tensor in file.tensors.items()}
+    rows = linear.unpack(target.head)[stored["draft_ids"].long()]
     found = {
         "model.embed_tokens.weight": linear.unpack(target.embedding).float() @ stored["project"].float().T,
         "model.norm.weight": stored["norm"].float(),

@@ -38,9 +38,9 @@ class FeatureCache:
         """Keeps the hidden states (rows, hidden) after each of `layers`, at `slots` (rows,)."""
         self._rows.index_copy_(0, slots.long(), torch.cat(tuple(states), 1).to(self._rows.dtype))
 
-    def read(self, slots: Sequence[int]) -> Tensor:
-        """(slots, features · hidden) fp32."""
-        return self._rows[torch.tensor(slots, dtype=torch.int64, device=self._rows.device)].float()
+    def read(self, slots: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
+        """(slots, features · hidden), in the type that the reader computes in."""
+        return self._rows[torch.tensor(slots, dtype=torch.int64, device=self._rows.device)].to(dtype)
 
     def copy_block(self, source: int, target: int, num_tokens: int) -> None:
         """As the cache's: copies the first `num_tokens` slots of block `source` to block `target`."""
@@ -50,4 +50,5 @@ class FeatureCache:
     def move(self, from_slots: Sequence[int], to_slots: Sequence[int]) -> None:
         """As the cache's: copies each slot of `from_slots` to its partner in `to_slots`; the two may overlap."""
         if from_slots:
-            self._rows[torch.tensor(to_slots)] = self._rows[torch.tensor(from_slots)]
+            device = self._rows.device
+            self._rows[torch.tensor(to_slots, device=device)] = self._rows[torch.tensor(from_slots, device=device)]

@@ -86,10 +86,7 @@ def read(path: Path, shape_type: type = HeadShape) -> HeadFile:
 
 
 def check_target(file: HeadFile, model: Model) -> None:
-    """Raises EngineError "other_weights", "bad_head", and "head_needs_cpu" elsewhere, where heads were never run."""
-    if model.device.type != "cpu":
-        sentence = f"the head {file.kind} runs on a CPU only as yet, not on {model.device}"
-        raise EngineError("head_needs_cpu", sentence, drafter=file.kind, device=str(model.device))
+    """Raises EngineError("other_weights" or "bad_head") where they do not belong together."""
     if file.target != model.sha256:
         sentence = f"the head {file.kind} belongs to weights {file.target[:12]}; {model.name} has {model.sha256[:12]}"
         raise EngineError("other_weights", sentence, drafter=file.kind, target=model.name)
@@ -99,12 +96,20 @@ def check_target(file: HeadFile, model: Model) -> None:
 
 
 def draft_dtype(model: Model) -> str:
-    """How a draft's weights are kept: rounding them changes what is proposed, never what comes out."""
+    """How a draft's weights are kept: rounding them changes what is proposed, never what comes out.
+
+    Without a kernel for it int8 is unpacked for each product; so beside a GPU's target they are kept as it computes.
+    """
+    if model.device.type != "cpu":
+        return str(model.norm.dtype).removeprefix("torch.")
     return "float32" if model.dtype == "float32" else "int8"
 
 
 class Head:
-    """The head's weights beside its target's; one cache of keys and values and one of features serve all requests."""
+    """The head's weights beside its target's; one cache of keys and values and one of features serve all requests.
+
+    What is asked for by position or slot may lie on the CPU, and logits come back to it, whatever device computes.
+    """
 
     def __init__(self, file: HeadFile, model: Model, cache: KVCache) -> None:
         """`cache` is the target's: block numbers and dtype are shared. Raises EngineError as `check_target`."""
@@ -129,10 +134,10 @@ class Head:
             return linear.pack(file.tensors[name].to(model.device).float(), kept, slab)
 
         def vector(name: str) -> Tensor:
-            return file.tensors[name].to(model.device).float()
+            return file.tensors[name].to(model.device, model.norm.dtype)
 
         self._mix = matrix("mix") if "mix" in file.tensors else None
-        self._ones = torch.ones(self.shape.hidden, device=model.device)
+        self._ones = torch.ones_like(model.norm)
         sizes = (self.shape.num_heads, self.shape.num_kv_heads, self.shape.head_dim, self.shape.eps)
         before = (vector("attention_norm"), matrix("qkv"), None, None, None)
         fuse = matrix("fuse")
@@ -143,7 +148,7 @@ class Head:
 
     def given(self, slots: list[int]) -> Tensor:
         """What the target felt at the tokens of these slots: (slots, hidden)."""
-        felt = self.features.read(slots)
+        felt = self.features.read(slots, self._ones.dtype)
         if self._mix is None:
             return felt
         h, eps = self.shape.hidden, self.shape.eps

@@ -45,14 +45,17 @@ class Medusa:
         self.features = FeatureCache(self.shape.layers, self.shape.hidden, *place)
         self.draft_ids = file.tensors["draft_ids"].long()
         kept = draft_dtype(model)
-        self._blocks = linear.pack(file.tensors["blocks"].float(), kept, slab)
-        self._norm = file.tensors["norm"].float()
-        self._ones = torch.ones(self.shape.hidden)
-        self._head = linear.pack(linear.unpack(model.head)[self.draft_ids], kept, slab)
+        self._blocks = linear.pack(file.tensors["blocks"].to(model.device).float(), kept, slab)
+        self._norm = file.tensors["norm"].to(model.device, model.norm.dtype)
+        self._ones = torch.ones_like(self._norm)
+        self._head = linear.pack(linear.unpack(model.head)[self.draft_ids.to(model.device)], kept, slab)
 
     def logits(self, slot: int) -> Tensor:
-        """From what the target felt in that slot → logits of each token ahead: (ahead, len(draft_ids)), fp32."""
+        """From what the target felt in that slot → logits of each token ahead, fp32 on the CPU.
+
+        They are (ahead, len(draft_ids)).
+        """
         eps = self.shape.eps
-        felt = rms_norm.run(self.features.read([slot]), self._ones, eps)  # (1, hidden)
+        felt = rms_norm.run(self.features.read([slot], self._norm.dtype), self._ones, eps)  # (1, hidden)
         x = felt + F.silu(linear.run(felt, self._blocks).view(self.shape.ahead, -1))
-        return linear.run(rms_norm.run(x, self._norm, eps), self._head).float()
+        return linear.run(rms_norm.run(x, self._norm, eps), self._head).float().cpu()

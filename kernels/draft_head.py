@@ -58,13 +58,13 @@ class DraftHead:
 def reference(
     felt: Tensor, token_ids: Tensor, head: DraftHead, rows: Rows, keys: Tensor, values: Tensor, num_told: int
 ) -> tuple[Tensor, Tensor]:
-    """The step out of the single kernels."""
-    eps = head.layer.eps
-    tokens = linear.embed(head.embedding, token_ids.clamp(min=0)) * (token_ids >= 0)[:, None]
+    """The step out of the single kernels. `rows` may lie on the CPU, and the logits come to it, wherever felt lies."""
+    eps, rows = head.layer.eps, rows.to(felt.device)
+    tokens = linear.embed(head.embedding, token_ids.clamp(min=0)).to(felt.dtype) * (token_ids >= 0)[:, None]
     tokens = rms_norm.run(rms_norm.run(tokens, head.ones, eps), head.token_norm, eps)
     joined = torch.cat((tokens, rms_norm.run(felt, head.feature_norm, eps)), 1)  # (rows, 2 · hidden)
     x = layer.run(linear.run(joined, head.fuse), head.layer, rows, keys, values)[len(felt) - num_told :]
-    return x, linear.run(rms_norm.run(x, head.norm, eps), head.words).float()
+    return x, linear.run(rms_norm.run(x, head.norm, eps), head.words).float().cpu()
 
 
 def native(

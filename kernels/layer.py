@@ -105,6 +105,12 @@ class Rows:
         angles = (None, None) if self.angles is None else (self.angles[0].data_ptr(), self.angles[1].data_ptr())
         object.__setattr__(self, "record", Place(attention, *angles, self.slots.data_ptr()))
 
+    def to(self, device: torch.device) -> "Rows":
+        """The same rows, told on that device."""
+        angles = None if self.angles is None else (self.angles[0].to(device), self.angles[1].to(device))
+        sequence, prefix, extra = (x.to(device) for x in (self.sequence, self.prefix, self.extra))
+        return Rows(angles, self.slots.to(device), self.tables.to(device), self.block_size, sequence, prefix, extra)
+
 
 # ---- one layer, or several one after another ------------------------------------------------------------------------
 

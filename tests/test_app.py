@@ -22,7 +22,7 @@ from starlette.testclient import TestClient
 import app
 from engine import EngineError, Request, SamplingParams
 from lessons import controls, live, stream
-from lessons.page import ASSETS, blocks, pages, version
+from lessons.page import ASSETS, pages, version
 from lessons.words import FRAME, load
 
 ROOT = Path(app.__file__).parent

@@ -7,7 +7,11 @@ import torch
 from tiny_models import transformers_model
 from tiny_tokenizers import save_byte_level
 
+from engine import EngineError
 from engine.bench import gpu
+from tests.toys import toy_engine
+
+TRAINED = ("draft_lm", "specinfer", "medusa", "eagle", "eagle3")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -38,10 +42,18 @@ def test_the_dry_run_finds_device_and_reference_equal(record):
 
 def test_the_dry_run_times_every_pass_and_every_drafter(record):
     assert [timed["rows"] for timed in record["passes"]] == 2 * list(gpu.PASS_ROWS)
-    assert {speed["drafter"] for speed in record["speed"]} == set(gpu.DRAFTERS)
+    assert record["left_out"] == list(TRAINED)  # they belong to other weights than the tiny model's
+    assert {speed["drafter"] for speed in record["speed"]} == set(gpu.DRAFTERS) - set(TRAINED)
     assert all(speed["tokens_per_second"] > 0 and speed["tokens_per_pass"] >= 1 for speed in record["speed"])
     assert all(0 < speed["seconds_to_first_token"] < 5 for speed in record["speed"])
     assert record["engines"][0]["device"] == "cpu"
+
+
+def test_a_trained_drafter_is_left_out_only_where_it_does_not_belong_to_the_model():
+    engine = toy_engine()  # has heads of its own, and the tiny language model by another name
+    assert [name for name in gpu.DRAFTERS if not gpu.can_draft(engine, name)] == ["draft_lm"]
+    with pytest.raises(EngineError, match="no drafter"):
+        gpu.can_draft(engine, "eagle9")
 
 
 def test_a_text_is_compared_up_to_its_first_difference():

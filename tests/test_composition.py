@@ -1,4 +1,4 @@
-"""The composition table against the engine: every cell that runs is run, every no is asked for, nothing is left out."""
+"""The composition table against the engine: every cell that runs is run, and nothing is left out."""
 
 import dataclasses
 from functools import cache
@@ -10,6 +10,7 @@ import torch
 from engine import Cell, Engine, EngineConfig, EngineError, Request, SamplingParams, composition, drafters
 from engine.composition_table import PARTNERS
 from engine.events import BlockCopied, BlockHit, Drafted, Event, Finished, Forwarded, Prefilled, Sampled
+from tests.elsewhere import elsewhere
 from tests.published_heads import Recipe
 from tests.toys import toy_engine
 
@@ -122,18 +123,10 @@ def test_every_cell_that_runs_is_run(drafter, head):
 
 
 @pytest.mark.parametrize("drafter", drafters.NAMES)
-def test_the_engine_refuses_another_device_where_the_table_says_so_and_nowhere_else(drafter, head):
-    engine = toy_engine(published_head=str(head))
-    engine.model.device = torch.device("meta")
-    cell = next(cell for cell in composition(drafter) if cell.partner == "other_device")
-    request = Request(PROMPTS[0], PARAMS, ON_TOYS.get(drafter, drafter))
-    if cell.status == "no":
-        with pytest.raises(EngineError) as caught:
-            engine.add(request)
-        assert cell == Cell("other_device", "no", caught.value.code)
-    else:
-        assert engine.add(request) == request.id
-        assert cell == Cell("other_device", "not_yet", "never_run_there")
+def test_no_drafter_mixes_devices_though_none_has_run_on_another(drafter, head):
+    with elsewhere() as device:
+        check_alone(toy_engine(published_head=str(head), device=device), ON_TOYS.get(drafter, drafter))
+    assert Cell("other_device", "not_yet", "never_run_there") in composition(drafter)
 
 
 def test_what_is_not_there_yet_cannot_be_asked_for():

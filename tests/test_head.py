@@ -127,15 +127,6 @@ def test_a_head_of_other_weights_is_refused() -> None:
     assert caught.value.code == "other_weights"
 
 
-def test_a_head_is_refused_on_a_device_where_it_was_never_run() -> None:
-    engine = toy_engine()
-    file = toy_head(engine.model, (4,))
-    engine.model.device = torch.device("meta")
-    with pytest.raises(EngineError) as caught:
-        Head(file, engine.model, engine.cache)
-    assert caught.value.code == "head_needs_cpu"
-
-
 # ---- the head that is shipped ---------------------------------------------------------------------------------------
 
 

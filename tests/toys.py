@@ -223,7 +223,7 @@ def file_of(pupil: Pupil, model: Model) -> HeadFile:
 def toy_words(model: Model, num_draft_ids: int = 6) -> Words:
     """The first ids with the target's rows for them."""
     ids = torch.arange(num_draft_ids)
-    return Words(model.config.vocab_size, ids, linear.unpack(model.head)[ids])
+    return Words(model.config.vocab_size, ids, linear.unpack(model.head).cpu()[ids])
 
 
 def toy_medusa(model: Model) -> MedusaHeads:
@@ -231,7 +231,7 @@ def toy_medusa(model: Model) -> MedusaHeads:
     config = model.config
     shape = MedusaShape(config.hidden_size, 3, config.rms_norm_eps, (config.num_layers,))
     torch.manual_seed(6)
-    pupil = MedusaHeads(shape, toy_words(model), model.norm)
+    pupil = MedusaHeads(shape, toy_words(model), _norm(model))
     with torch.no_grad():
         pupil.blocks += 0.3 * torch.randn_like(pupil.blocks)
     return pupil
@@ -243,7 +243,7 @@ def toy_lm(model: Model) -> TinyLm:
     sizes = (16, config.hidden_size, 2, 2, 1, 8, 24)
     shape = LmShape(*sizes, config.rms_norm_eps, config.rope_theta)
     torch.manual_seed(7)
-    return TinyLm(shape, linear.unpack(model.embedding), toy_words(model), model.norm)
+    return TinyLm(shape, linear.unpack(model.embedding).cpu(), toy_words(model), _norm(model))
 
 
 def toy_pupil(model: Model, layers: tuple[int, ...], num_draft_ids: int = 6) -> EagleHead:
@@ -252,11 +252,17 @@ def toy_pupil(model: Model, layers: tuple[int, ...], num_draft_ids: int = 6) -> 
     sizes = (config.hidden_size, config.num_heads, config.num_kv_heads, config.head_dim, 24)
     shape = HeadShape(*sizes, config.rms_norm_eps, config.rope_theta, layers)
     torch.manual_seed(5)
-    pupil = EagleHead(shape, Aims(), linear.unpack(model.embedding), toy_words(model, num_draft_ids), model.norm)
+    embedding = linear.unpack(model.embedding).cpu()
+    pupil = EagleHead(shape, Aims(), embedding, toy_words(model, num_draft_ids), _norm(model))
     with torch.no_grad():
         for name, value in pupil.named_parameters():
             value += 0.3 * torch.randn_like(value) if name.endswith("norm") else 0.1 * torch.randn_like(value)
     return pupil
+
+
+def _norm(model: Model) -> torch.Tensor:
+    """The target's last norm as training has it: fp32 on the CPU."""
+    return model.norm.cpu().float()
 
 
 def exact_law(engine: Engine, token_ids: Ids[int]) -> torch.Tensor:

@@ -20,6 +20,7 @@ from engine.cache import KVCache
 from engine.commands import at_least
 from engine.config import EngineConfig
 from engine.engine import Engine
+from engine.errors import EngineError
 from engine.events import Sampled, Submitted, Verified
 from engine.report import describe
 from engine.request import Request, SamplingParams
@@ -28,7 +29,7 @@ BUSHY = (-1, 0, 0, 1, 1, 2, 3, 3)  # the tree that is checked
 PASS_ROWS = (1, 2, 4, 5, 8, 16)
 WARM_UPS = 3
 LARGEST_ERROR = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1, "int8": 1e-1}  # ‖logits − CPU‖ / ‖CPU‖
-DRAFTERS = ("none", "ngram", "layer_skip")
+DRAFTERS = ("none", "ngram", "layer_skip", "draft_lm", "specinfer", "medusa", "eagle", "eagle3")
 PROMPTS = {
     "chat": "Explain to a curious child why the sky is blue and why sunsets are red.",
     "copy": "Say this three times, word for word: apple, river, candle, mirror, blanket, tiger, window, paper, lemon.",
@@ -94,6 +95,17 @@ def compare_texts(name: str, expected: list[int], token_ids: list[int]) -> dict:
     return {"name": name, "num_tokens": len(expected), "num_equal": first, "ok": expected == token_ids}
 
 
+def can_draft(engine: Engine, drafter: str) -> bool:
+    """Whether the drafter belongs to this model: a trained one knows the weights that it was trained on alone."""
+    try:
+        engine.generate([0], SamplingParams(max_new_tokens=0), drafter)
+    except EngineError as error:
+        if error.code == "other_weights":
+            return False
+        raise
+    return True
+
+
 # ---- speed ----------------------------------------------------------------------------------------------------------
 
 
@@ -151,7 +163,8 @@ def measure(loaded: weights.LoadedModel, settings: Settings) -> dict:
     once = replace(settings, repeats=1)
     texts = {prompt: time_text(reference, prompt, "none", once)["token_ids"] for prompt in PROMPTS}
     record: dict = {"settings": asdict(settings), "engines": [], "checks": [], "rows": [], "passes": [], "texts": []}
-    record["speed"] = []
+    drafters = [drafter for drafter in DRAFTERS if can_draft(reference, drafter)]
+    record |= {"speed": [], "left_out": [drafter for drafter in DRAFTERS if drafter not in drafters]}
     for dtype in settings.dtypes:
         engine = _engine(loaded, dtype, settings.device)
         record["engines"].append({**asdict(describe(engine)), **_device(settings.device)})
@@ -159,10 +172,10 @@ def measure(loaded: weights.LoadedModel, settings: Settings) -> dict:
         record["rows"].append(compare_rows(engine, token_ids))
         record["passes"] += time_passes(engine, settings)
         for prompt, expected in texts.items():
-            timed = {drafter: time_text(engine, prompt, drafter, settings) for drafter in DRAFTERS}
+            timed = {drafter: time_text(engine, prompt, drafter, settings) for drafter in drafters}
             plain = timed["none"]["token_ids"]
             record["texts"].append(compare_texts(f"{dtype}, {prompt}, plain against the CPU", expected, plain))
-            for drafter in DRAFTERS[1:]:
+            for drafter in drafters[1:]:
                 name = f"{dtype}, {prompt}, {drafter} against plain"
                 record["texts"].append(compare_texts(name, plain, timed[drafter]["token_ids"]))
             record["speed"] += timed.values()
@@ -197,6 +210,8 @@ def show(record: dict) -> None:
     """Prints the record as short tables."""
     first = record["engines"][0]
     print(f"{first['model']} on {first['device_name']}, {first['recorded']}, {dict(first['versions'])}")
+    if record["left_out"]:
+        print(f"Left out, because they were trained for other weights: {', '.join(record['left_out'])}")
     for check in record["checks"]:
         print("{dtype:>9} {shape:>7}  error {error:.1e}  argmax {argmax_agreement:.3f}  ok {ok}".format(**check))
     for row in record["rows"]:

@@ -18,7 +18,10 @@ CHUNK = 256  # rows of one catching-up pass
 
 
 class DraftModelDrafter:
-    """Runs `model` on its own cache; `vocab_size` is the target's, onto whose ids the draft's law is cut or padded."""
+    """Runs `model` on its own cache; `vocab_size` is the target's, onto whose ids the draft's law is cut or padded.
+
+    Laws are drawn on the CPU, whatever device computes.
+    """
 
     needs_slots = True
     features = ()
@@ -65,7 +68,7 @@ class DraftModelDrafter:
         return logits
 
     def _forward(self, role: str, rows: list[int], table: Ids[int], context: int) -> torch.Tensor:
-        return self._model.forward(Batch.join([Part(role, rows, table, context, num_logits=1)]), self._cache)[0]
+        return self._model.forward(Batch.join([Part(role, rows, table, context, num_logits=1)]), self._cache)[0].cpu()
 
     def _draw(self, logits: torch.Tensor, sequence: Sequence, history: list[int]) -> tuple[int, torch.Tensor | None]:
         """The next token and its law over the target's vocabulary."""
@@ -99,4 +102,4 @@ class StreamingDraftDrafter(DraftModelDrafter):
     def _forward(self, role: str, rows: list[int], table: Ids[int], context: int) -> torch.Tensor:
         seen = self._seen(context + 1, len(rows))
         part = Part("generated", rows, table, context, num_logits=1, blocks_seen=seen)
-        return self._model.forward(Batch.join([part]), self._cache)[0]
+        return self._model.forward(Batch.join([part]), self._cache)[0].cpu()

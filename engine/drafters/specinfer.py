@@ -102,7 +102,7 @@ class SpecInferDrafter(DraftModelDrafter):
         places = (*table[: root // self._cache.block_size + 1], *self._scratch)
         rooted = (-1, *(parent + 1 for parent in parents))
         part = Part("generated", [history[-1], *nodes], places, root, rooted, num_logits=num_last)
-        return self._model.forward(Batch.join([part]), self._cache)
+        return self._model.forward(Batch.join([part]), self._cache).cpu()
 
 
 def _without_twins(nodes: list[int], parents: list[int]) -> Proposal:

@@ -76,7 +76,7 @@ class Pupil(Protocol):
 class Plan:
     """passes: over all sequences. size: sequences of a step. longest: tokens of a sequence that are looked at."""
 
-    passes: float = 4.0
+    passes: float = 3.0
     size: int = 8
     longest: int = 320
     rate: float = 1e-3
