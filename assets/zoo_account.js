@@ -61,7 +61,8 @@ function entryOf(name, tally, plain) {
   const other = plain?.request.token_ids ?? [];
   return {
     name, drafter: name === PLAIN ? PLAIN : asked.drafter, draftLength: asked.draft_length,
-    temperature: asked.temperature,
+    temperature: asked.temperature, rule: asked.rule,
+    isLossy: asked.rule === "typical" && asked.temperature >= GREEDY_BELOW,
     isDraftGreedy: asked.draft_temperature !== null && asked.draft_temperature < GREEDY_BELOW,
     numTokens: request.token_ids.length, longest: asked.max_new_tokens,
     tokensPerSecond: 1 / tally.step, tau: tally.numGenerated / tally.numRounds,

@@ -7,7 +7,7 @@ const KINDS = {
   ngram: "lookup", suffix: "lookup", ngram_table: "lookup",
   layer_skip: "self", early_exit: "self", draft_lm: "model", specinfer: "model", draft_model: "model",
   medusa: "medusa", eagle: "eagle", eagle2: "eagle", eagle3: "eagle3", eagle_unshifted: "unshifted",
-  lookahead: "window", jacobi: "jacobi",
+  lookahead: "window", jacobi: "jacobi", magicdec: "sparse", triforce: "sparse",
 };
 const LONGEST_KEY = { ngram: 4 };
 const TABLE_KEY = 2;
@@ -18,11 +18,13 @@ export function readsOf(request, number) {
   if (!round?.sampled.length || round.sampled.includes(0)) return null;
   const known = knownBefore(request, number);
   const before = request.rounds.findLast((one) => one.round < number)?.bill;
-  const drafter = request.submitted.drafter.split(":")[0];
   const drafted = round.drafted;
+  const [name, variant] = request.submitted.drafter.split(":");
+  const drafter = variant === "lookup" && drafted?.found_at >= 1 ? "ngram" : name; // a copy in front of a head
   const facts = {
     drafter, kind: KINDS[drafter] ?? "other", known, drafts: draftsOf(round), round, foundAt: drafted?.found_at ?? -1,
     numCached: before?.num_cached ?? 0, numOwn: before?.num_draft_cached ?? 0, key: 0, numCopied: 0,
+    view: round.viewed,
   };
   if (facts.kind === "lookup") lookUp(facts);
   facts.numTokens = tokensRead(facts);
@@ -73,5 +75,5 @@ function lookUp(facts) {
 /** How many of the last tokens the drafter reads as tokens, beside what its cache holds. */
 function tokensRead({ kind, key, drafts }) {
   if (kind === "lookup") return key;
-  return { self: 1, model: 1, eagle: 1, eagle3: 1, window: drafts.length ? 1 : 0 }[kind] ?? 0;
+  return { self: 1, sparse: 1, model: 1, eagle: 1, eagle3: 1, window: drafts.length ? 1 : 0 }[kind] ?? 0;
 }

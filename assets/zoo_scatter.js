@@ -3,6 +3,11 @@
 
 import { el, fill } from "./dom.js";
 
+/** A drafter's name in the reader's language: that of its variant ("eagle3:lookup"), or else of its kind. */
+export function nameOf(drafter, words) {
+  return words[`name.${drafter.replace(":", "_")}`] ?? words[`name.${drafter.split(":")[0]}`] ?? drafter;
+}
+
 const HEIGHT = 340;
 const EDGE = { left: 44, right: 62, top: 30, bottom: 40 };
 const COSTS = [1, 1.5, 2, 4, 8];

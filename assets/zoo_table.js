@@ -34,9 +34,9 @@ function rowOf(row, rows, most, words, { picked, onPick }) {
     alpha: [row.alpha === null ? "–" : `${(100 * row.alpha).toFixed(0)} %`],
     drafted: [row.drafted.toFixed(1)],
     cost: [row.draftCost === null ? "–" : row.draftCost.toFixed(row.draftCost < 0.1 ? 3 : 2)],
-    same: [row.isSame === null ? "–" : row.isSame ? `✓ ${words.same}` : `✗ ${words.differs}`],
+    same: [row.isLossy ? `✗ ${words["lossy.text"]}` : row.isSame === null ? "–" : row.isSame ? `✓ ${words.same}` : `✗ ${words.differs}`],
   };
-  const rest = COLUMNS.map((column) => el("td", { class: `zoo-${column} num${column === "same" && row.isSame === false ? " is-wrong" : ""}` }, ...cells[column]));
+  const rest = COLUMNS.map((column) => el("td", { class: `zoo-${column} num${column === "same" && (row.isLossy || row.isSame === false) ? " is-wrong" : ""}` }, ...cells[column]));
   return el("tr", { "data-name": row.name, class: row.name === picked ? "is-picked" : "" }, el("th", { scope: "row" }, name, note), ...rest);
 }
 

@@ -144,7 +144,7 @@ def _wire_shown(t: Words, controls: Controls, guess: Widget, shown: tuple[Cards,
 
     def show(setting: Setting, guess: float | None, chosen: str) -> list[object]:
         return [
-            figures.law_options(setting),
+            gr.update(options=figures.law_options(setting)),
             figures.card_options(setting, setting.outcomes(RIGHT_RULES), chosen),
             figures.detail(t, setting, chosen, NUM_DRAWS),
             figures.temperature_curve(t, setting),
@@ -159,7 +159,7 @@ def _wire_shown(t: Words, controls: Controls, guess: Widget, shown: tuple[Cards,
 
     def settle(setting: Setting, guess: float | None) -> tuple[str, dict[str, object]]:
         """The guess stands: it goes into the table, and the picture's sum is uncovered."""
-        return reconciled(t, setting, guess), figures.law_options(setting)
+        return reconciled(t, setting, guess), gr.update(options=figures.law_options(setting))
 
     outputs = [controls.picture, *cards.outputs, curve, table]
     controls.setting.change(show, [controls.setting, guess, cards.chosen], outputs, **LATEST)

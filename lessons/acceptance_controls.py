@@ -3,6 +3,8 @@
 Knows nothing of rules: whatever was moved or typed ends in a new Setting, or in the sentence that says why not.
 """
 
+import dataclasses
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +15,7 @@ from lessons.acceptance_figures import law_options, said
 from lessons.acceptance_laws import Setting, setting_of
 from lessons.acceptance_model import PICTURE
 from lessons.stage import Widget
-from lessons.typed_laws import BadLaw, parse_pair, write_law
+from lessons.typed_laws import BadLaw
 from lessons.words import Words
 
 EXAMPLES = {  # name: p, q
@@ -30,6 +32,9 @@ FIRST_SEED = 1
 VEIL = "acceptance.predict.alpha"  # the prediction that the picture would give away
 QUIET = {"show_progress": "hidden", "api_visibility": "private"}
 LATEST = QUIET | {"trigger_mode": "always_last"}
+IN_TURN = LATEST | {"concurrency_id": "laws", "concurrency_limit": 1}
+_WRITTEN = "(laws) => [laws.p, laws.q]"
+_EXAMPLE = f"(name) => {{ const laws = {json.dumps(EXAMPLES)}[name]; return laws ? [...laws, 1, 1] : []; }}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,11 @@ def example_of(p: str, q: str, names: Sequence[str]) -> str:
     return found or ("model" if names else "own")
 
 
+def unnamed(example: object) -> object:
+    """The names of the tokens once an example was chosen: none but letters."""
+    return () if example in EXAMPLES else gr.skip()
+
+
 # ---- wiring -------------------------------------------------------------------------------------------------------
 
 
@@ -103,20 +113,26 @@ def wire(t: Words, controls: Controls) -> None:
     def read_all(*values: object) -> list[object]:
         return read(t, *values)
 
-    changes = [part.change for part in (controls.p, controls.q, controls.temperature, controls.top_p, controls.seed)]
+    laws = [controls.p, controls.q]
+    parts = (*laws, controls.temperature, controls.top_p, controls.names, controls.seed)
     outputs = [controls.remark, *controls.wrong, controls.example, controls.setting]
-    gr.on(changes, read_all, controls.inputs, outputs, **LATEST)
-
-    def example(name: str) -> list[object]:
-        return [*EXAMPLES[name], 1, 1, ()] if name in EXAMPLES else [gr.skip()] * 5
-
-    controls.example.input(example, [controls.example], controls.inputs[:5], **QUIET)
+    # The browser writes the fields: the server's answer would come late, and undo what the reader has moved meanwhile.
+    written = controls.picture.act(None, [controls.picture], laws, js=_WRITTEN, **QUIET)
+    controls.example.input(None, [controls.example], controls.inputs[:4], js=_EXAMPLE, **QUIET)
+    controls.example.input(unnamed, [controls.example], [controls.names], **QUIET)
     controls.again.click(lambda seed: seed + 1, [controls.seed], [controls.seed], **QUIET)
-    controls.picture.act(dragged, outputs=[controls.p, controls.q], **LATEST)
+    inputs = [*controls.inputs, controls.picture]
+    gr.on([part.change for part in parts], read_all, inputs, outputs, **IN_TURN)
+    written.then(read_all, inputs, outputs, **IN_TURN)  # also where the fields stay as they were: the moves count
 
 
-def read(t: Words, p: str, q: str, temperature: float, top_p: float, names: Sequence[str], seed: int) -> list[object]:
-    """What the fields say: a remark, what is wrong with p and with q, the example that they are, the Setting."""
+def read(
+    t: Words, p: str, q: str, temperature: float, top_p: float, names: Sequence[str], seed: int, drawn: object = None
+) -> list[object]:
+    """What the fields say: a remark, what is wrong with p and with q, the example that they are, the Setting.
+
+    drawn: the picture's value, whose count of moves goes back to it with the Setting.
+    """
     try:
         setting = setting_of((p or "", q or ""), temperature, top_p, names, seed)
     except BadLaw as problem:
@@ -127,14 +143,10 @@ def read(t: Words, p: str, q: str, temperature: float, top_p: float, names: Sequ
     remark = said(t, "input.plain" if setting.is_plain else "input.shaped", **values)
     name = example_of(p, q, names)
     example = gr.Dropdown(choices(t, "" if name in EXAMPLES else name), value=name)
-    return [remark, "", "", example, setting]
+    return [remark, "", "", example, dataclasses.replace(setting, moves=moves_of(drawn))]
 
 
-def dragged(event: gr.EventData) -> tuple[object, object]:
-    """The laws as they were dragged, written down; nothing for a message that is not one."""
-    try:
-        texts = [write_law([float(entry) for entry in getattr(event, law)]) for law in "pq"]
-        parse_pair(*texts)
-    except (BadLaw, TypeError, ValueError, AttributeError):
-        return gr.skip(), gr.skip()
-    return texts[0], texts[1]
+def moves_of(drawn: object) -> int:
+    """How many moves the picture had counted when it last wrote the fields; 0 for a value that is not a picture's."""
+    moves = drawn.get("moves") if isinstance(drawn, dict) else 0
+    return moves if isinstance(moves, int) else 0

@@ -61,8 +61,8 @@ def panel(t: Words, fields: Sequence[gr.components.Component]) -> dict[str, gr.c
     def take(shown: object, event: gr.EventData) -> list[object]:
         return taken_from(t, frame.run_of(shown), event)
 
-    def finish(shown: object) -> str:
-        return asking.alert(t, asking.failure(t, frame.run_of(shown)))
+    def finish(shown: object) -> object:
+        return asking.alert(t, asking.failure(t, frame.run_of(shown))) or gr.skip()
 
     button.click(run, inputs=[prompt, heat], outputs=[bar, taken], **QUIET)
     bar.done(finish, inputs=[bar], outputs=[taken], **QUIET)

@@ -4,12 +4,19 @@ Knows nothing of what a lesson asks for. Sentences are safe HTML in the reader's
 """
 
 from collections.abc import Callable
+from html import escape
 
 import gradio as gr
 
 from engine import EngineError
 from lessons import frame, live
 from lessons.words import Words
+
+PROMPT = ("empty_prompt", "bad_prompt", "prompt_too_long", "prompt_over_limit")  # codes that blame it alone
+DRAFTER = (
+    "unknown_drafter", "bad_layers", "no_draft_model", "other_tokenizer", "no_head", "bad_head", "other_weights",
+    "no_published_head", "unknown_head", "other_target", "drafter_failed",
+)  # fmt: skip
 
 
 def refusal(t: Words, prompt: object) -> str:
@@ -27,7 +34,7 @@ def started(t: Words, refusal: str, start: Callable[[], str]) -> list[object]:
         if not refusal:
             return [start(), ""]
     except EngineError as problem:
-        refusal = frame.error(t, problem)
+        return [gr.skip(), alert(t, frame.error(t, problem), subject(problem))]
     return [gr.skip(), alert(t, refusal)]
 
 
@@ -37,11 +44,24 @@ def failure(t: Words, run_id: str) -> str:
     return frame.error(t, run.problem) if run is not None and run.problem is not None else ""
 
 
-def alert(t: Words, sentence: str) -> str:
-    """What is wrong, as a remark and as a toast; nothing for none."""
+def subject(problem: EngineError) -> str:
+    """The settings that were refused, by the engine's names for them; "" where no setting is to blame."""
+    blamed = dict.fromkeys(PROMPT, "prompt") | dict.fromkeys(DRAFTER, "drafter")
+    blamed |= {"never_fits": "prompt max_new_tokens", "bad_parameter": str(problem.values.get("name", ""))}
+    return blamed.get(problem.code, "")
+
+
+def alert(t: Words, sentence: str, of: str = "") -> str:
+    """What is wrong, as a remark and as a toast; nothing for none. of: see `subject`."""
     if sentence:
         warn(t, sentence)
-    return frame.said(sentence, "wrong")
+    return wrong(sentence, of)
+
+
+def wrong(sentence: str, of: str = "") -> str:
+    """As `alert`, the remark alone; the page can read from it which settings are meant."""
+    said = frame.said(sentence, "wrong")
+    return f"<div data-of='{escape(of)}'>{said}</div>" if said and of else said
 
 
 def warn(t: Words, sentence: str) -> None:

@@ -5,13 +5,13 @@ Knows nothing of what is predicted or shown. Lessons reach all of it through les
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import gradio as gr
 from gradio.components import Component
 from gradio.context import Context
 
-from engine import EngineError
+from engine import EngineError, Event
 from lessons import live
 from lessons.stage import Quiet, Widget
 from lessons.words import Words, fill, placeholders, safe
@@ -169,8 +169,11 @@ def run_of(value: object) -> str:
     return str((value.get("run") if isinstance(value, dict) else value) or "")
 
 
-def downloads(t: Words, bar: Widget) -> None:
-    """Buttons that download the run shown by a transport bar, and that open such a file again."""
+def downloads(t: Words, bar: Widget, fits: Callable[[Sequence[Event]], bool] = bool) -> None:
+    """Buttons that download the run shown by a transport bar, and that open such a file again.
+
+    fits: whether the page can show a run; one of another lesson is refused in words.
+    """
     with gr.Row(elem_classes="quiet-buttons"):
         save = gr.Button(t.frame("downloads.save"), size="sm")
         opener = gr.UploadButton(t.frame("downloads.open"), size="sm", type="filepath")  # of any type: we refuse
@@ -178,7 +181,7 @@ def downloads(t: Words, bar: Widget) -> None:
 
     def open_run(path: str | None) -> object:
         try:
-            return live.open_file(path) if path else gr.skip()
+            return live.open_file(path, fits) if path else gr.skip()
         except EngineError as problem:
             gr.Warning(error(t, problem), title=t.frame("error.title"))
             return gr.skip()

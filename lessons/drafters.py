@@ -13,14 +13,20 @@ from lessons import asking, drafters_account, frame, live, plots
 from lessons import drafters_figures as figures
 from lessons import drafters_runs as runs
 from lessons import drafters_typical as typical
-from lessons.drafters_findings import chart_of, found, recording, remark
+from lessons.drafters_figures import name_of
+from lessons.drafters_findings import chart_of, found, recording, remark, rules_of
 from lessons.drafters_proof import LINES
 from lessons.drafters_tables import Guesses
 from lessons.proof import Line, is_checked
 from lessons.stage import Stage, Widget
 from lessons.words import Words
 
-EXPERIMENTS = {"zoo": runs.zoo_requests, "deep": runs.deep_requests, "hot": runs.hot_requests}
+EXPERIMENTS = {
+    "zoo": runs.zoo_requests,
+    "deep": runs.deep_requests,
+    "hot": runs.hot_requests,
+    "typical": runs.typical_requests,
+}
 QUIET = {"show_progress": "hidden", "api_visibility": "private"}
 LATEST = QUIET | {"trigger_mode": "always_last"}
 GUESSES = ("fastest", "longest")
@@ -45,6 +51,11 @@ def demo_hot(engine: Engine) -> Iterator[Event]:
     yield from runs.recorded(engine, runs.hot_requests(runs.Settings()))
 
 
+def demo_typical(engine: Engine) -> Iterator[Event]:
+    """Two drafters under the exact rule and under the typical one."""
+    yield from runs.recorded(engine, runs.typical_requests(runs.Settings()))
+
+
 # ---- the page -----------------------------------------------------------------------------------------------------
 
 
@@ -62,17 +73,19 @@ class Lab:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What follows a finished run: a chart of each experiment, and the table."""
+    """What follows a finished run: a chart of each experiment, the table of both rules, and the table of all."""
 
     zoo: plots.Chart
     deep: plots.Chart
     hot: plots.Chart
+    typical: plots.Chart
+    rules: gr.HTML
     table: gr.HTML
 
     @property
     def outputs(self) -> list:
         """In the order in which `found` gives them."""
-        return [self.zoo, self.deep, self.hot, self.table]
+        return [self.zoo, self.deep, self.hot, self.typical, self.rules, self.table]
 
 
 def build(t: Words) -> None:
@@ -84,15 +97,16 @@ def build(t: Words) -> None:
     lab = _lab(t)
     Stage("inputs", t, recording("zoo"), elem_id="drafters-inputs", elem_classes="wide", options=options_of(t))
     zoo, hot = _derive(t)
+    typical_run, rules = _typical(t)
     frame.beat(t, "reconcile", t("reconcile.title"))
-    table = frame.table(found(t, recording("zoo"), Guesses())[3])
+    table = frame.table(found(t, recording("zoo"), Guesses())[-1])
     frame.beat(t, "break", t("break.title"))
     frame.prose(t("break.intro"))
     deep = plots.place(chart_of(t, "deep"), t("break.title"))
     frame.source(t, drafters_account)
     frame.beat(t, "interview", t("interview.title"))
     frame.interview(t, source=t("source.bench"))
-    _wire(t, lab, guesses, Shown(zoo, deep, hot, table))
+    _wire(t, lab, guesses, Shown(zoo, deep, hot, typical_run, rules, table))
 
 
 def _predict(t: Words) -> list[Widget]:
@@ -107,7 +121,7 @@ def _predict(t: Words) -> list[Widget]:
 
 def options_of(t: Words) -> dict[str, object]:
     """What both stages are told: families, what is missing, which predictions cover the numbers of which run."""
-    families = {name: kind.family for name, kind in runs.ZOO.items()}
+    families = {name.partition(":")[0]: kind.family for name, kind in runs.ZOO.items()}
     return {
         "families": families,
         "missing": list(runs.missing()),
@@ -132,21 +146,27 @@ def _lab(t: Words) -> Lab:
     with gr.Row(elem_classes=["wide", "controls"]):
         prompt = gr.Textbox(runs.PROMPT, label=t("control.prompt"), lines=2, max_lines=6, scale=2)
         temperature = frame.Slider(0, 1.5, 0, step=0.1, label=t("control.temperature"), scale=1)
-    here = [(t(f"stage.name.{name}"), name) for name in runs.here()]
+    here = [(name_of(t, name), name) for name in runs.here()]
     names = gr.CheckboxGroup(here, value=list(runs.usual()), label=t("control.drafters"), elem_classes="wide")
+    frame.prose(t("control.drafters.note"), size="note")
+    frame.downloads(t, bar, runs.is_ours)
     frame.permalink(t, {"prompt": prompt, "t": temperature})
     return Lab(bar, run, experiment, remark, zoo, [prompt, names, temperature])
 
 
 def _derive(t: Words) -> tuple[plots.Chart, plots.Chart]:
-    """Acceptance by position, the shift of EAGLE, a draft with a sampler of its own, typical acceptance."""
+    """Acceptance by position, the shift of EAGLE, a draft with a sampler of its own."""
     frame.beat(t, "derive", t("derive.title"))
     frame.derivation(t, lines_of(t, "position"))
     zoo = plots.place(chart_of(t, "zoo"), t("positions.label"))
     frame.derivation(t, lines_of(t, "shift"))
     plots.place(figures.cards_plot(t), t("cards.label"))
     frame.derivation(t, lines_of(t, "greedy"))
-    hot = plots.place(chart_of(t, "hot"), t("hot.label"))
+    return zoo, plots.place(chart_of(t, "hot"), t("hot.label"))
+
+
+def _typical(t: Words) -> tuple[plots.Chart, gr.HTML]:
+    """Typical acceptance on one law, worked out; then on the engine, beside the exact rule."""
     frame.derivation(t, lines_of(t, "typical"))
     heat = frame.Slider(typical.COLDEST, typical.HOTTEST, typical.FIRST, step=0.1, label=t("typical.temperature"))
     chart = plots.place(typical.typical_plot(t, typical.FIRST), t("typical.label"))
@@ -156,7 +176,9 @@ def _derive(t: Words) -> tuple[plots.Chart, plots.Chart]:
         return typical.typical_plot(t, heat), typical.typical_table(t, heat)
 
     heat.change(redraw, [heat], [chart, table], **LATEST)
-    return zoo, hot
+    frame.prose(t("rules.intro"))
+    run = plots.place(chart_of(t, "typical"), t("rules.label"))
+    return run, frame.table(rules_of(t, recording("typical")))
 
 
 def lines_of(t: Words, group: str) -> list[frame.Line]:
@@ -216,7 +238,7 @@ def _wire(t: Words, lab: Lab, guesses: Sequence[Widget], shown: Shown) -> None:
         """A guess stands: the numbers are uncovered, and the table sets it against the run."""
         run_id = frame.run_of(value)
         num_guesses = sum(answer is not None for answer in answers)  # another each time, or the picture hears nothing
-        return [{"run": run_id, "options": {"guessed": num_guesses}}, found(t, run_id, said_by(answers))[3]]
+        return [{"run": run_id, "options": {"guessed": num_guesses}}, found(t, run_id, said_by(answers))[-1]]
 
     lab.experiment.input(show, [lab.experiment, *guesses], [lab.bar, lab.remark, *shown.outputs], **QUIET)
     lab.run.click(run, [lab.experiment, *lab.settings], [lab.bar, lab.remark], **QUIET)

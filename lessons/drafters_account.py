@@ -11,6 +11,7 @@ from itertools import accumulate
 from operator import mul
 
 from engine import Drafted, Event, Finished, RoundFinished, Sampled, Submitted, Verified, expected_tokens_by_position
+from lessons.drafters_kept import Judged, judged, surprise
 from lessons.drafters_runs import PLAIN
 
 GREEDY_BELOW = 1e-5
@@ -24,12 +25,14 @@ class Entry:
     tau: tokens per pass, the resampled or bonus one included. by_depth: (rounds with an accepted draft, rounds with one
     that was looked at) at each position of the draft, of a tree at each depth. round_cost: a whole round; draft_cost:
     one drafted token. is_same: whether the text is that of plain decoding as far as both go, None where it need not be.
+    judged: the drafts that the rule could have kept. surprise: see `drafters_kept.surprise`.
     """
 
     name: str
     drafter: str
     draft_length: int
     temperature: float
+    rule: str
     is_draft_greedy: bool
     num_tokens: int
     num_rounds: int
@@ -43,6 +46,13 @@ class Entry:
     draft_cost: float | None
     is_same: bool | None
     is_finished: bool
+    judged: tuple[Judged, ...]
+    surprise: float | None
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether the text follows another law than the target's; greedily every rule keeps the target's choice."""
+        return self.rule == "typical" and self.temperature >= GREEDY_BELOW
 
     @property
     def alpha(self) -> float | None:
@@ -101,6 +111,8 @@ class _Tally:
     by_depth: tuple[tuple[int, int], ...]
     num_drafted: int
     is_finished: bool
+    judged: tuple[Judged, ...]
+    surprise: float | None
 
     @property
     def step(self) -> float:
@@ -132,6 +144,8 @@ def _tally(events: Sequence[Event]) -> _Tally | None:
         by_depth=_by_depth(pairs),
         num_drafted=sum(len(drafted.token_ids) for drafted, _ in pairs),
         is_finished=any(isinstance(event, Finished) and event.finish_reason in ("stop", "length") for event in events),
+        judged=judged(pairs),
+        surprise=surprise(sampled),
     )
 
 
@@ -163,6 +177,7 @@ def _entry(name: str, tally: _Tally, plain: _Tally | None) -> Entry:
         drafter=asked.drafter if name != PLAIN else PLAIN,
         draft_length=asked.draft_length,
         temperature=asked.temperature,
+        rule=asked.rule,
         is_draft_greedy=asked.draft_temperature is not None and asked.draft_temperature < GREEDY_BELOW,
         num_tokens=len(tally.token_ids),
         num_rounds=tally.num_rounds,
@@ -176,6 +191,8 @@ def _entry(name: str, tally: _Tally, plain: _Tally | None) -> Entry:
         draft_cost=tally.seconds_draft / tally.num_drafted / step if step and tally.num_drafted else None,
         is_same=_agree(tally.token_ids, plain.token_ids) if must_agree else None,
         is_finished=tally.is_finished,
+        judged=tally.judged,
+        surprise=tally.surprise,
     )
 
 

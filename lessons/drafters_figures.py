@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from engine import drafter_card
 from lessons import frame, plots
 from lessons.drafters_account import Entry
-from lessons.drafters_runs import PLAIN, ZOO
+from lessons.drafters_runs import PLAIN
 from lessons.words import Words
 
 CARDS = ("eagle", "eagle_unshifted", "eagle3", "medusa", "draft_lm")
@@ -21,7 +21,12 @@ FEWEST = 3  # rounds: a share of fewer says nothing
 
 
 def kind_of(found: Sequence[Entry]) -> str:
-    """Which experiment a run was: "hot" (several temperatures), "deep" (a drafter several times) or "zoo"."""
+    """Which experiment a run was.
+
+    "typical" (a rule that is not exact), "hot" (several temperatures), "deep" (a drafter several times) or "zoo".
+    """
+    if any(entry.rule == "typical" for entry in found):
+        return "typical"
     drafted = [entry.drafter for entry in found if entry.name != PLAIN]
     if len({entry.temperature for entry in found}) > 1:
         return "hot"
@@ -31,7 +36,8 @@ def kind_of(found: Sequence[Entry]) -> str:
 def name_of(t: Words, drafter: str) -> str:
     """A drafter's name in the reader's language; what is not in the zoo keeps its own."""
     kind = drafter.partition(":")[0]
-    return t(f"stage.name.{kind}") if kind in ZOO or kind == PLAIN else kind
+    keys = (f"stage.name.{name}" for name in (drafter.replace(":", "_"), kind))
+    return next((t(key) for key in keys if key in t), kind)
 
 
 # ---- a run --------------------------------------------------------------------------------------------------------

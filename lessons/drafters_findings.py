@@ -6,11 +6,16 @@ Knows nothing of the page's layout.
 import gradio as gr
 
 from engine import EngineStarted, Finished
-from lessons import asking, drafters_account, drafters_figures, drafters_tables, frame, live
+from lessons import asking, drafters_account, drafters_figures, drafters_rules, drafters_tables, frame, live
 from lessons.drafters_tables import Guesses
 from lessons.words import Words
 
-CHARTS = {"zoo": drafters_figures.positions_plot, "deep": drafters_figures.deep_plot, "hot": drafters_figures.hot_plot}
+CHARTS = {
+    "zoo": drafters_figures.positions_plot,
+    "deep": drafters_figures.deep_plot,
+    "hot": drafters_figures.hot_plot,
+    "typical": drafters_rules.rules_plot,
+}
 
 
 def recording(name: str) -> str:
@@ -28,11 +33,22 @@ def _chart(t: Words, experiment: str, run_id: str) -> object:
     return drafters_figures.stamped(CHARTS[experiment](t, entries), _origin(t, run_id)) if entries else None
 
 
+def rules_of(t: Words, run_id: str) -> str:
+    """The table of both rules; nothing for a run that has not both. Safe HTML."""
+    entries = drafters_account.entries(live.events(run_id))
+    return drafters_rules.rules_table(t, entries, frame.badge(t, _kind(run_id), _where(run_id)))
+
+
 def _origin(t: Words, run_id: str) -> str:
     """Where a run's numbers come from: what a badge says, as text."""
-    where = next((event for event in live.events(run_id) if isinstance(event, EngineStarted)), None)
-    text = t.frame(f"badge.{_kind(run_id)}")
-    return f"{text} · {where.device_name}, {where.recorded[:10]}" if where else text
+    text, where = t.frame(f"badge.{_kind(run_id)}"), _where(run_id)
+    return f"{text} · {where}" if where else text
+
+
+def _where(run_id: str) -> str:
+    """Device and date; "" for a run that has not begun."""
+    started = next((event for event in live.events(run_id) if isinstance(event, EngineStarted)), None)
+    return f"{started.device_name}, {started.recorded[:10]}" if started else ""
 
 
 def _kind(run_id: str) -> str:
@@ -48,10 +64,11 @@ def remark(t: Words, run_id: str) -> str:
 
 
 def found(t: Words, run_id: str, guesses: Guesses) -> list[object]:
-    """The charts and the table after a run: the chart of its own experiment changes, the others stay."""
+    """Charts, the table of rules and the table after a run: those of its own experiment change, the others stay."""
     events = live.events(run_id)
     entries = drafters_account.entries(events)
     mine = drafters_figures.kind_of(entries) if entries else ""
     charts = [_chart(t, name, run_id) if name == mine else gr.skip() for name in CHARTS]
     said = drafters_tables.reconciled(t, events, _kind(run_id), guesses if mine == "zoo" else Guesses())
-    return [*charts, said + drafters_tables.shipped(t)]
+    rules = rules_of(t, run_id) if mine == "typical" else gr.skip()
+    return [*charts, rules, said + drafters_tables.shipped(t)]

@@ -1,4 +1,4 @@
-"""The runs of the zoo: which drafters there are and what each needs, and the requests of its three experiments.
+"""The runs of the zoo: which drafters there are and what each needs, and the requests of its four experiments.
 
 Knows nothing of pages, nor of how anything is drafted. In a run the requests take the engine one after the other.
 """
@@ -6,7 +6,7 @@ Knows nothing of pages, nor of how anything is drafted. In a run the requests ta
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from engine import Engine, Event, Inspected, Request, SamplingParams, drafter_card
+from engine import Engine, Event, Inspected, Request, SamplingParams, Submitted, TreeGrown, drafter_card
 from lessons.runs import Run
 from lessons.turns import Turns
 
@@ -29,7 +29,7 @@ class Kind:
         return not self.weights or drafter_card(self.weights) is not None
 
 
-ZOO = {
+ZOO = {  # by the engine's names
     "ngram": Kind("lookup", 5),
     "suffix": Kind("lookup", 5),
     "ngram_table": Kind("lookup", 5, "ngram_table"),
@@ -41,15 +41,22 @@ ZOO = {
     "eagle": Kind("head", 3, "eagle"),
     "eagle2": Kind("head", 4, "eagle"),
     "eagle3": Kind("head", 4, "eagle3"),
+    "eagle3:lookup": Kind("head", 5, "eagle3"),
     "eagle_unshifted": Kind("head", 3, "eagle_unshifted"),
     "lookahead": Kind("jacobi", 3),
     "jacobi": Kind("jacobi", 4),
+    "magicdec:32": Kind("self", 3),
+    "triforce:32": Kind("self", 3),
 }
-OPTIONAL = ("early_exit", "eagle_unshifted")  # worse versions of others: run when asked for
+OPTIONAL = ("early_exit", "eagle_unshifted", "magicdec:32", "triforce:32")  # slow on a short prompt: when asked for
 DEEP = ("layer_skip", "eagle")
 DEPTHS = (1, 2, 4, 8)
 HOT = (("ngram", False), ("layer_skip", False), ("layer_skip", True), ("eagle", False), ("eagle", True))
 TEMPERATURES = (0.0, 0.6, 1.2)
+JUDGED = ("medusa", "draft_lm")  # drafts that are chosen, and drafts that are drawn
+RULES = ("exact", "typical")
+WARM = 0.7  # where the reader sets no temperature: greedily every rule is the same
+LONGEST_DRAFT = 64  # of any request
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,7 @@ class Settings:
     prompt: str = PROMPT
     drafters: tuple[str, ...] = ()
     temperature: float = 0.0
-    length: int = 64  # of a sweep's requests half as much: there are many
+    length: int = 64  # of a sweep's requests half as much: there are many; of those that compare rules twice as much
 
 
 def here() -> tuple[str, ...]:
@@ -112,6 +119,26 @@ def hot_requests(settings: Settings) -> list[Request]:
     return requests
 
 
+def typical_requests(settings: Settings) -> list[Request]:
+    """The same drafters under the exact rule and under Medusa's typical one, drawn at the reader's temperature."""
+    params = SamplingParams(2 * settings.length, settings.temperature or WARM, seed=1)
+    asked = [(name, rule) for name in JUDGED if ZOO[name].is_here for rule in RULES]
+    return [_plain(settings.prompt, params), *(
+        _request(settings.prompt, replace(params, draft_length=ZOO[name].draft_length, rule=rule), name,
+                 f"{name} {rule}")
+        for name, rule in asked
+    )]  # fmt: skip
+
+
+def is_ours(events: Sequence[Event]) -> bool:
+    """Whether a run can be one of these experiments: a plain request, and others that are named after their drafter."""
+    asked = {event.request_id: event for event in events if isinstance(event, Submitted)}
+    return PLAIN in asked and all(
+        event.draft_length <= LONGEST_DRAFT and (name == PLAIN or name.partition(" ")[0] == event.drafter)
+        for name, event in asked.items()
+    )
+
+
 def _plain(prompt: str, params: SamplingParams) -> Request:
     return _request(prompt, replace(params, draft_length=0), None, PLAIN)
 
@@ -124,7 +151,7 @@ def _request(prompt: str, params: SamplingParams, drafter: str | None, name: str
 
 
 def recorded(engine: Engine, requests: Sequence[Request]) -> Iterator[Event]:
-    """The events of these requests, one after the other, without the distributions: no picture here shows them.
+    """The events of these requests, one after the other, without distributions and discarded nodes: none is shown here.
 
     A first request that is not kept warms the engine up, and reads what the drafters need.
     """
@@ -135,4 +162,4 @@ def recorded(engine: Engine, requests: Sequence[Request]) -> Iterator[Event]:
     turns.start()
     while turns.step():
         pass
-    yield from (event for event in run.events if not isinstance(event, Inspected))
+    yield from (event for event in run.events if not isinstance(event, Inspected | TreeGrown))

@@ -36,7 +36,7 @@ def reconciled(t: Words, events: Sequence[Event], kind: str, guesses: Guesses) -
         return frame.said(escape(t("reconcile.nothing")))
     rows = []
     for entry in found:
-        name = name_of(t, entry.drafter)
+        name = name_of(t, entry.drafter) + (f" · {t('rules.lossy')}" if entry.is_lossy else "")
         one = expected_tokens(entry.alpha, entry.draft_length)
         note = t("reconcile.tau.note", one=one, alpha=entry.alpha, k=entry.draft_length, expected=entry.expected)
         if entry.speed_up is None:

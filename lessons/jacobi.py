@@ -77,7 +77,7 @@ def build(t: Words) -> None:
         with gr.Column(scale=7, min_width=600):
             lab = _lab(t)
     _window(t)
-    settings = _settings(t)
+    settings = _settings(t, lab.bar)
     _derive(t)
     table, chart = _reconcile(t)
     _break(t)
@@ -116,8 +116,8 @@ def _window(t: Words) -> None:
     Stage("window", t, recording(FIRST), elem_id="jacobi-window", elem_classes="wide")
 
 
-def _settings(t: Words) -> Controls:
-    """What the reader sets, in the order of Settings' fields, and the link to it."""
+def _settings(t: Words, bar: Widget) -> Controls:
+    """What the reader sets, in the order of Settings' fields, the link to it, and the file of the bar's run."""
     first = PRESETS[FIRST]
     with gr.Row(elem_classes=["wide", "controls"]):
         prompt = gr.Textbox(first.prompt, label=t("control.prompt"), lines=2, max_lines=6, scale=2)
@@ -128,6 +128,7 @@ def _settings(t: Words) -> Controls:
         levels = frame.Slider(2, 6, first.levels, step=1, label=t("control.levels"))
         guesses = frame.Slider(1, 8, first.guesses, step=1, label=t("control.guesses"))
     settings = (prompt, heat, places, width, levels, guesses)
+    frame.downloads(t, bar, jacobi_runs.is_ours)
     frame.permalink(t, dict(zip(("prompt", "t", "n", "w", "levels", "g"), settings, strict=True)))
     return settings
 

@@ -78,6 +78,8 @@ def lane_of(events: Sequence[Event], name: str) -> Lane | None:
     before = sum(isinstance(event, RoundFinished) for event in own[:start])
     if len(tokens) < 2 or not passes or len(clocks) <= before or not clocks[-1] > clocks[before]:
         return None
+    if not any(event.seconds for event in passes):
+        return None
     probes = [event for event in own if isinstance(event, Probed)]
     submitted = next((event for event in own if isinstance(event, Submitted)), None)
     sizes = sizes_of(submitted.drafter) if submitted else ()
@@ -95,7 +97,7 @@ def lane_of(events: Sequence[Event], name: str) -> Lane | None:
 
 def sizes_of(drafter: str) -> tuple[int, ...]:
     """W, N, G of "lookahead:5,4,3"; none for another name."""
-    found = re.fullmatch(r"lookahead:(\d+),(\d+),(\d+)", drafter)
+    found = re.fullmatch(r"lookahead:(\d{1,3}),(\d{1,3}),(\d{1,3})", drafter)
     return tuple(map(int, found.groups())) if found else ()
 
 

@@ -3,10 +3,10 @@
 Knows nothing of how guesses are made or checked: it names drafters and hands requests to the engine.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine import Engine, Event, Inspected, Request, SamplingParams
+from engine import Engine, Event, Inspected, Request, SamplingParams, Submitted
 from lessons import asking, live
 from lessons.runs import Run
 from lessons.turns import Turns
@@ -74,6 +74,13 @@ def requests_of(settings: Settings) -> list[Request]:
         )
         for name, drafter, length, drafts in wanted
     ]
+
+
+def is_ours(events: Sequence[Event]) -> bool:
+    """Whether a run is one of this lesson: its requests, or those that were asked for before it was stopped."""
+    asked = {event.request_id: event.drafter.partition(":")[0] for event in events if isinstance(event, Submitted)}
+    wanted = {JACOBI: "jacobi", LOOKAHEAD: "lookahead"}
+    return JACOBI in asked and all(name == GREEDY or wanted.get(name) == drafter for name, drafter in asked.items())
 
 
 # ---- recorded ones ------------------------------------------------------------------------------------------------

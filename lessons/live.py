@@ -20,7 +20,7 @@ __all__ = ["MAX_NEW_TOKENS", "NotReady", "Status", "configure", "events", "find"
            "start", "status", "stop"]  # fmt: skip
 
 MAX_NEW_TOKENS = 512
-MAX_REQUESTS = 16
+MAX_REQUESTS = 20
 NO_DRAFTER = "none"
 CHARACTERS_PER_TOKEN = 16  # a text with more of them than the limit of tokens allows is refused unread
 
@@ -132,9 +132,15 @@ def events(run_id: str) -> list[Event]:
     return list(found.events) if found else []
 
 
-def open_file(path: str | Path) -> str:
-    """Keep a downloaded run (JSON lines, gzip or not); returns its id. Raises EngineError as `opened.read` does."""
-    return _shelf.add(opened.read(path))
+def open_file(path: str | Path, fits: Callable[[Sequence[Event]], bool] = bool) -> str:
+    """Keep a downloaded run (JSON lines, gzip or not); returns its id.
+
+    Raises EngineError as `opened.read` does, and "other_lesson" for a run that does not fit; that one is not kept.
+    """
+    found = opened.read(path)
+    if not fits(found.events):
+        raise EngineError("other_lesson", "the run in the file is of another lesson")
+    return _shelf.add(found)
 
 
 # ---- recording ----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from engine import explain_speedup
 from lessons import asking, frame, live, live_lab_controls, plots
 from lessons.controls import linked_run
 from lessons.live_lab_account import race_account
-from lessons.live_lab_controls import LINKED, linked, settings_in
+from lessons.live_lab_controls import LINKED, REFUSED_AS, linked, settings_in
 from lessons.live_lab_figures import Findings, failure, findings
 from lessons.live_lab_prompts import FIRST, PRESETS, preset
 from lessons.live_lab_proof import LINES
@@ -27,6 +27,7 @@ from lessons.live_lab_race import (
     demo_layers,
     demo_lookup,
     demo_repeat,
+    is_ours,
     preset_of,
     race,
     recording,
@@ -59,6 +60,7 @@ class Page:
     run: gr.Button
     presets: Widget
     settings: Sequence[gr.components.Component]
+    refusal: gr.HTML  # stands until the next run, or until what was refused is changed
     remark: gr.HTML
     guessed: gr.State  # the id of the run that the guesses are about
 
@@ -83,7 +85,8 @@ def build(t: Words) -> None:
 def _lab(t: Words) -> Page:
     with gr.Column(elem_classes=["wide", "lab"], elem_id="lab"):
         bar, run = _bar(t)
-        remark = gr.HTML("", apply_default_css=False, elem_id="lab-remark")
+        with gr.Column(elem_id="lab-remark"):
+            refusal, remark = (gr.HTML("", apply_default_css=False) for _ in range(2))
         with gr.Row(min_height=570):  # heights from the start, so that nothing jumps when the stages draw
             with gr.Column(scale=7, min_width=340):
                 Stage("race", t, elem_id="lab-race", min_height=540)
@@ -94,9 +97,9 @@ def _lab(t: Words) -> Page:
         presets = Widget("presets", t, t.group("stage."), options=options, elem_id="lab-presets", min_height=62)
         settings = live_lab_controls.place(t)
         with gr.Row(elem_classes="lab-links"):
-            frame.downloads(t, bar)
+            frame.downloads(t, bar, is_ours)
             frame.permalink(t, linked(settings))
-    return Page(bar, run, presets, settings, remark, gr.State(""))
+    return Page(bar, run, presets, settings, refusal, remark, gr.State(""))
 
 
 def _bar(t: Words) -> tuple[Widget, gr.Button]:
@@ -120,9 +123,9 @@ def _predict(t: Words, page: Page) -> dict[str, Widget]:
 
     def reveal() -> list[object]:
         values = list(dataclasses.astuple(settings_of(preset(GUESSED))))
-        return [recording(GUESSED), recording(GUESSED), GUESSED, *values]
+        return [recording(GUESSED), recording(GUESSED), GUESSED, *values, ""]
 
-    outputs = [page.bar, page.guessed, page.presets, *page.settings]
+    outputs = [page.bar, page.guessed, page.presets, *page.settings, page.refusal]
     show.click(reveal, outputs=outputs, js=_TO_RACE, **QUIET)
     return guesses
 
@@ -170,7 +173,7 @@ def _break(t: Words, page: Page) -> None:
             names = [item.name for item in dataclasses.fields(changed)]  # what stays is not sent back: it may be odd
             return [*(changes.get(name, gr.skip()) for name in names), *started(t, changed)]
 
-        outputs = [*page.settings, page.bar, page.remark]
+        outputs = [*page.settings, page.bar, page.refusal, page.remark]
         button.click(broken, inputs=list(page.settings), outputs=outputs, js=_TO_RACE, **QUIET)
 
 
@@ -186,18 +189,23 @@ _TO_RACE = """(...values) => {
 }"""
 
 
+# In the browser, for an answer of the server's might take away a later refusal.
+_CHANGED = r"""(refusal) => /data-of='[^']*\b%s\b/.test(refusal) ? ["", ""] : []"""
+
+
 def started(t: Words, settings: Settings) -> list[object]:
-    """Start a race: the transport's new value, and what there is to say about it."""
-    refusal = "" if settings.prompt.strip() else t("remark.empty")
-    run, alert = asking.started(t, refusal, lambda: live.run(race(settings), settings.mode))
-    return [run, alert or frame.said(" ".join(remarks(t, settings)))]
+    """Start a race: the transport's new value, why it was refused, and what there is to say about one that was not."""
+    if not settings.prompt.strip():
+        return [gr.skip(), asking.alert(t, t("remark.empty"), "prompt"), ""]
+    run, alert = asking.started(t, "", lambda: live.run(race(settings), settings.mode))
+    return [run, alert, "" if alert else frame.said(" ".join(remarks(t, settings)))]
 
 
 def _wire(t: Words, page: Page, guesses: dict[str, Widget], found: Sequence[gr.components.Component]) -> None:
     def pick(event: gr.EventData) -> list[object]:
         chosen = preset(str(frame.heard(event, "preset")))
         run_id = recording(chosen.name)
-        return [*dataclasses.astuple(settings_of(chosen)), run_id if live.find(run_id) else gr.skip(), ""]
+        return [*dataclasses.astuple(settings_of(chosen)), run_id if live.find(run_id) else gr.skip(), "", ""]
 
     def run(*values: object) -> list[object]:
         return started(t, Settings(*values))
@@ -211,11 +219,14 @@ def _wire(t: Words, page: Page, guesses: dict[str, Widget], found: Sequence[gr.c
         return [*findings(t, run_id, mine).values(), failure(t, run_id) or gr.skip()]
 
     inputs = list(page.settings)
-    page.presets.pick(pick, outputs=[*inputs, page.bar, page.remark], **QUIET)
-    page.run.click(run, inputs=inputs, outputs=[page.bar, page.remark], js=_TO_RACE, **QUIET)
+    said = [page.refusal, page.remark]
+    page.presets.pick(pick, outputs=[*inputs, page.bar, *said], **QUIET)
+    page.run.click(run, inputs=inputs, outputs=[page.bar, *said], js=_TO_RACE, **QUIET)
+    for name, item in zip(REFUSED_AS, inputs, strict=True):
+        item.input(None, inputs=[page.refusal], outputs=said, js=_CHANGED % name, **QUIET)
     committed = [page.settings[0].blur, *(item.change for item in page.settings[1:])]
     gr.on(committed, remark, inputs=inputs, outputs=[page.remark], queue=False, trigger_mode="always_last", **QUIET)
-    page.bar.done(finish, inputs=[page.bar, page.guessed, *guesses.values()], outputs=[*found, page.remark], **QUIET)
+    page.bar.done(finish, inputs=[page.bar, page.guessed, *guesses.values()], outputs=[*found, page.refusal], **QUIET)
 
 
 def _open_links(t: Words, page: Page, found: Sequence[gr.components.Component]) -> None:

@@ -21,6 +21,10 @@ MODES = ("race", "in_turn")
 RULES = ("exact", "sampler_match", "typical")
 LARGEST_LENGTH = 256
 LINKED = ("prompt", "drafter", "k", "t", "draft_t", "top_p", "seed", "n", "chat", "mode", "rule")  # names in a link
+REFUSED_AS = (  # names in a refusal of the engine's
+    "prompt", "drafter", "draft_length", "temperature", "draft_temperature", "top_p", "seed", "max_new_tokens",
+    "prompt_format", "mode", "rule",
+)  # fmt: skip
 
 
 def place(t: Words) -> list[gr.components.Component]:

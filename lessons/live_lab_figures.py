@@ -42,7 +42,9 @@ def findings(t: Words, run_id: str, guesses: dict[str, float | None]) -> Finding
 
 def failure(t: Words, run_id: str) -> str:
     """Why a run was refused or ended by an error, as a sentence; nothing where it was not."""
-    return frame.said(asking.failure(t, run_id), "wrong")
+    run = live.find(run_id)
+    of = asking.subject(run.problem) if run is not None and run.problem is not None else ""
+    return asking.wrong(asking.failure(t, run_id), of)
 
 
 # ---- from an account to sentences, rows and charts -----------------------------------------------------------------

@@ -4,10 +4,10 @@ Knows nothing of pages.
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine import Engine, Event, Request, SamplingParams
+from engine import Engine, Event, Request, SamplingParams, Submitted
 from lessons import live
 from lessons.live_lab_prompts import FIRST, PRESETS, Preset, preset
 from lessons.runs import MODES, Run
@@ -73,6 +73,11 @@ def race(settings: Settings) -> list[Request]:
         Request(settings.prompt, plain, cache_salt="vanilla", id="vanilla", **given),
         Request(settings.prompt, params, settings.drafter, cache_salt="speculative", id="speculative", **given),
     ]
+
+
+def is_ours(events: Sequence[Event]) -> bool:
+    """Whether a run is one of this lesson: the two of a race and nobody else."""
+    return {event.request_id for event in events if isinstance(event, Submitted)} == {"vanilla", "speculative"}
 
 
 def remarks(t: Words, settings: Settings) -> list[str]:

@@ -107,6 +107,7 @@ def _lab(t: Words) -> Lab:
     with gr.Row():
         run = gr.Button(t("control.run"), variant="primary", elem_id="long-context-run")
         sweep = gr.Button(t("control.sweep"), elem_id="long-context-sweep")
+    frame.downloads(t, bar, runs.is_ours)
     cited = {name: frame.badge(t, "cited", t(f"source.{name}")) for name in ("magicdec", "triforce")}
     frame.prose(t("run.intro", **cited))
     frame.prose(t("kept.intro", source=frame.badge(t, "cited", t("source.sinks")), badge=frame.badge(t, "recorded")))

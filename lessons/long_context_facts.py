@@ -32,7 +32,10 @@ class Drafting:
 
 
 def draftings(events: Sequence[Event]) -> list[Drafting]:
-    """The requests of a run that drafted something, in the order they were submitted."""
+    """The requests of a run that drafted something, in the order they were submitted.
+
+    Costs and speed-ups only where all the clocks moved: a reader's file may hold anything.
+    """
     state = fold(events)
     size = state.engine.block_size if state.engine else 16
     plain = state.requests.get(PLAIN)
@@ -48,11 +51,13 @@ def _drafting(request: object, plain: object | None, size: int) -> Drafting | No
     first = views[0]
     num_seen = len(first.sinks) + len(first.retrieved) + len(first.recent)
     num_drafts = sum(len(one.drafted.token_ids) for one in drafted)
+    if not num_drafts:
+        return None
     num_accepted = sum(one.verified.num_accepted for one in drafted)
     mine, theirs = _decoding(request), _decoding(plain) if plain else []
     times = {}
-    if theirs and plain.finished and request.finished:
-        step = sum(one.bill.seconds_forward for one in theirs) / len(theirs)
+    step = sum(one.bill.seconds_forward for one in theirs) / len(theirs) if theirs else 0.0
+    if step and mine and _per_token(mine) and plain.finished and request.finished:
         times = {
             "cost": sum(one.bill.seconds_draft for one in drafted) / num_drafts / step,
             "verify": sum(one.bill.seconds_forward for one in drafted) / len(drafted) / step,

@@ -3,10 +3,11 @@
 Knows nothing of the page's layout, nor of how a drafter chooses what it sees.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine import Engine, Event, Inspected, Request, SamplingParams
+from engine import Engine, Event, Inspected, Request, SamplingParams, Submitted
 from lessons import asking, live
 from lessons.long_context_text import document
 from lessons.runs import Run
@@ -16,6 +17,7 @@ from lessons.words import Words
 PLAIN = "plain"
 WINDOWS = (16, 64, 128, 256, 512)  # tokens that a draft step may see beside the sinks
 LENGTH, SWEEP_LENGTH = 48, 32  # new tokens
+_NAME = re.compile(r"(?:magicdec|triforce):\d{1,6}(?:,\d{1,3})?")
 KINDS = {"sinks": "magicdec:{}", "bare": "magicdec:{},0", "retrieved": "triforce:{}"}
 
 
@@ -62,6 +64,15 @@ def sweep_of(settings: Settings) -> list[Request]:
     params = settings.params(SWEEP_LENGTH, max(1, settings.draft_length))
     names = [form.format(window) for form in KINDS.values() for window in WINDOWS]
     return [Request(settings.prompt, params, name, id=name) for name in names]
+
+
+def is_ours(events: Sequence[Event]) -> bool:
+    """Whether a run is one of this lesson: a race, or a sweep, whose requests are named by their drafters."""
+    asked = {event.request_id: event.drafter for event in events if isinstance(event, Submitted)}
+    sparse = {name: drafter for name, drafter in asked.items() if name != PLAIN}
+    is_race = PLAIN in asked and all(name == drafter.partition(":")[0] for name, drafter in sparse.items())
+    is_sweep = all(name == drafter for name, drafter in asked.items())
+    return bool(sparse) and (is_race or is_sweep) and all(map(_NAME.fullmatch, sparse.values()))
 
 
 def kind_of(drafter: str) -> str:

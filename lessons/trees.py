@@ -64,6 +64,7 @@ def _lab(t: Words, bar: Widget) -> gr.HTML:
         prompt = gr.Textbox(trees_run.PROMPT, label=t("run.prompt"), max_lines=3, scale=6)
         button = gr.Button(t("run.live"), variant="primary", scale=1, min_width=140, elem_id="trees-run")
     told = gr.HTML("", apply_default_css=False, elem_id="trees-told")
+    frame.downloads(t, bar, trees_run.is_ours)
     frame.permalink(t, {"prompt": prompt})
     button.click(lambda text: trees_run.started(t, text), [prompt], [bar, told], **QUIET)
     return told

@@ -15,6 +15,7 @@ from engine import (
     RoundFinished,
     Sampled,
     SamplingParams,
+    Submitted,
     TreeGrown,
     Verified,
     compare_layouts,
@@ -23,14 +24,16 @@ from lessons import asking, live
 from lessons.words import Words
 
 PROMPT = "Write a Python function that checks whether a number is prime."
+DRAFTER = "eagle2"
 DEEPEST = 6
 NUM_TOKENS = 48
+MOST_NODES = 64  # of a tree that can be shown: a mask has as many squares as their square
 
 
 def request(prompt: str) -> Request:
     """A greedy answer drafted by EAGLE-2's trees: then plain decoding gives the same text, token for token."""
     params = SamplingParams(max_new_tokens=NUM_TOKENS, temperature=0.0, draft_length=DEEPEST)
-    return Request(prompt, params, drafter="eagle2", prompt_format="chat")
+    return Request(prompt, params, drafter=DRAFTER, prompt_format="chat")
 
 
 def recorded(engine: Engine, prompt: str) -> Iterator[Event]:
@@ -40,6 +43,13 @@ def recorded(engine: Engine, prompt: str) -> Iterator[Event]:
         events.append(event)
         yield event
     yield from compare_layouts(engine, events)
+
+
+def is_ours(events: Sequence[Event]) -> bool:
+    """Whether a run is one of this lesson: one request drafted by EAGLE-2, whose trees are no larger than it grows."""
+    asked = [event.drafter for event in events if isinstance(event, Submitted)]
+    sizes = (len(event.parents) for event in events if isinstance(event, TreeGrown | LaidOut))
+    return asked == [DRAFTER] and max(sizes, default=0) <= MOST_NODES
 
 
 def started(t: Words, prompt: object) -> list[object]:
@@ -78,12 +88,16 @@ class TreeRound:
 
 
 def rounds_of(events: Sequence[Event]) -> list[TreeRound]:
-    """The rounds of a run that had a tree and were finished."""
+    """The rounds of a run that had a tree and were finished, and whose drafts are the tree's chosen nodes."""
     grown = {event.round: event for event in events if isinstance(event, TreeGrown)}
     verified = {event.round: event for event in events if isinstance(event, Verified)}
     bills = {event.round: event for event in events if isinstance(event, RoundFinished)}
     tokens = [event.round for event in events if isinstance(event, Sampled)]
-    whole = [number for number in grown if number in verified and number in bills and number in tokens]
+    whole = [
+        number for number, tree in grown.items()
+        if number in bills and number in tokens and number in verified
+        and len(verified[number].verdicts) == len(tree.ranked)
+    ]  # fmt: skip
     return [
         TreeRound(
             values=tuple(sorted(grown[number].values, reverse=True)),

@@ -30,7 +30,9 @@ MOUNT = """async ({events, names, words, language, options, mode}) => {
   for (const name of names) {
     const style = document.createElement("link");
     Object.assign(style, { rel: "stylesheet", href: `/stages/${name}.css` });
+    const styled = new Promise((done) => { style.onload = style.onerror = done; });  // not every stage has a style
     document.head.append(style);
+    await styled;
     const module = await import(`${location.origin}/stages/${name}.js`);
     const element = document.createElement("div");
     element.className = `stage stage-${name}`;

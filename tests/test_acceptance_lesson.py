@@ -62,12 +62,13 @@ def test_a_written_law_reads_back_as_itself():
     assert parse_law(write_law(P)) == pytest.approx(P)
 
 
-def test_a_dragged_law_is_written_down_and_nonsense_from_the_wire_changes_nothing():
-    assert acceptance_controls.dragged(SimpleNamespace(p=list(P), q=list(Q))) == ("0.5, 0.3, 0.2", "0.2, 0.3, 0.5")
-    for p in (None, [], ["x", 1], [float("nan"), 1], [-1, 2], [[1], [2]], "11", {"a": 1}):
-        texts = acceptance_controls.dragged(SimpleNamespace(p=p, q=[0.5, 0.5]))
-        assert not any(isinstance(text, str) and "nan" in text for text in texts)
-    assert not isinstance(acceptance_controls.dragged(SimpleNamespace())[0], str)
+def test_an_answer_counts_the_moves_of_the_picture_and_nonsense_from_the_wire_counts_as_none():
+    t = load("acceptance", "en")
+    drawn = {"p": "0.5, 0.3, 0.2", "q": "0.2, 0.3, 0.5", "moves": 3}
+    *_, setting = acceptance_controls.read(t, drawn["p"], drawn["q"], 1, 1, (), 0, drawn)
+    assert acceptance_figures.law_options(setting)["moves"] == 3
+    for odd in (None, "", 3, [], {}, {"moves": "3"}, {"moves": None}, {"moves": 2.5}):
+        assert acceptance_controls.moves_of(odd) == 0
 
 
 def said_of(found: list) -> tuple:

@@ -7,23 +7,37 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from toys import toy_engine
 
 from engine import (
     Drafted,
+    DraftTree,
+    EngineStarted,
     Finished,
     RoundFinished,
     Sampled,
     SamplingParams,
     Submitted,
     Verified,
+    accept_tree,
     bench_record,
     composition,
     drafter_card,
     output_law,
     records,
 )
-from lessons import asking, drafters, drafters_figures, drafters_findings, drafters_tables, drafters_typical, live
+from lessons import (
+    asking,
+    drafters,
+    drafters_figures,
+    drafters_findings,
+    drafters_kept,
+    drafters_rules,
+    drafters_tables,
+    drafters_typical,
+    live,
+)
 from lessons import drafters_account as account
 from lessons import drafters_runs as runs
 from lessons.drafters_proof import LINES
@@ -116,12 +130,14 @@ def test_on_a_toy_engine_acceptance_by_position_gives_tau_and_greedy_text_is_tha
 # ---- the experiments ------------------------------------------------------------------------------------------------
 
 
-def test_the_three_experiments_are_told_apart_by_their_runs():
+def test_the_four_experiments_are_told_apart_by_their_runs():
     assert drafters_figures.kind_of(account.entries(PLAIN + DRAFTED)) == "zoo"
     again = told("again", [(1, NONE)] * 2, 1.0)
     assert drafters_figures.kind_of(account.entries(PLAIN + DRAFTED + again)) == "deep"
-    hot = [SimpleNamespace(name=str(heat), drafter="eagle", temperature=heat) for heat in (0.0, 1.0)]
+    hot = [SimpleNamespace(name=str(heat), drafter="eagle", temperature=heat, rule="exact") for heat in (0.0, 1.0)]
     assert drafters_figures.kind_of(hot) == "hot"
+    lossy = [SimpleNamespace(name=rule, drafter="eagle", temperature=0.7, rule=rule) for rule in runs.RULES]
+    assert drafters_figures.kind_of(lossy) == "typical"
 
 
 def test_every_experiment_has_one_plain_run_distinct_names_and_few_enough_requests():
@@ -184,6 +200,155 @@ def test_a_greedy_draft_may_be_accepted_less_often_or_more():
     assert "| 0.70 | 0.90 |" in table
 
 
+# ---- both rules on one run ------------------------------------------------------------------------------------------
+
+
+def judged_by_hand(parents, p, q, verdicts):
+    """The drafts of one round, judged so."""
+    asked = told("hand", [(1, verdicts)], 1.0, parents=parents)
+    drafted, verified = (next(event for event in asked if isinstance(event, kind)) for kind in (Drafted, Verified))
+    return drafters_kept.judged([(drafted, dataclasses.replace(verified, p=p, q=q))])
+
+
+def test_an_example_by_hand_of_what_the_exact_rule_would_have_done_with_a_chain():
+    drafts = judged_by_hand((-1, 0), (0.3, 0.05), (0.6, 0.1), FIRST)
+    assert [one.exact_chance for one in drafts] == pytest.approx([0.5, 0.5])
+    assert drafters_kept.wrongly_kept(drafts) == pytest.approx(0.5)
+    assert drafters_kept.acceptances(drafts) == pytest.approx((1 / 2, 1 / 2))
+    assert drafters_kept.mean_kept(drafts) == pytest.approx(0.3)
+
+
+def test_siblings_share_a_place_and_what_stands_behind_a_draft_that_was_not_kept_was_never_up():
+    verdicts = ("rejected", "accepted", "rejected")
+    drafts = judged_by_hand((-1, -1, 0), (0.2, 0.5, 0.9), (1.0, 1.0, 1.0), verdicts)
+    assert [one.p for one in drafts] == [0.2, 0.5]
+    assert drafters_kept.acceptances(drafts) == pytest.approx((1, 0.7))
+    assert drafters_kept.wrongly_kept(drafts) == pytest.approx(0.5)
+    nothing = judged_by_hand((-1, 0), (0.0, 0.0), (0.0, 0.0), NONE)
+    assert (drafters_kept.wrongly_kept(nothing), drafters_kept.mean_kept(nothing)) == (None, None)
+    assert drafters_kept.acceptances(()) is None
+
+
+def test_the_exact_rule_takes_each_of_several_chosen_siblings_with_the_chance_that_is_said():
+    law, num = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64), 4000
+    tree, dice = DraftTree((0, 1), (-1, -1)), torch.Generator().manual_seed(1)
+    taken = [accept_tree(tree, [law] * 3, torch.rand(2, generator=dice), dice).path for _ in range(num)]
+    for node, token in enumerate(tree.tokens):
+        chance = drafters_kept.Judged((0, -1), float(law[token]), 1.0, is_kept=True).exact_chance
+        spread = 5 * math.sqrt(chance * (1 - chance) / num)
+        assert sum(path == (node,) for path in taken) / num == pytest.approx(chance, abs=spread)
+
+
+@pytest.fixture(scope="module")
+def both_rules():
+    """The experiment on the toy, with a drafter that draws in the place of the tiny language model."""
+    (plain, *asked) = runs.typical_requests(runs.Settings(prompt=[1, 2, 3], length=24))
+    asked = [request for request in asked if request.drafter == "medusa"]
+    drawn = [dataclasses.replace(one, drafter="random", id=f"random {one.params.rule}") for one in asked]
+    return list(runs.recorded(toy_engine(), [plain, *asked, *drawn]))
+
+
+def test_the_experiment_differs_in_nothing_but_the_rule_and_is_never_greedy():
+    plain, *asked = runs.typical_requests(runs.Settings())
+    assert plain.params.temperature == runs.WARM
+    for exact, typical in zip(asked[::2], asked[1::2], strict=True):
+        assert dataclasses.replace(exact.params, rule="typical") == typical.params
+        assert exact.drafter == typical.drafter
+    assert {one.params.temperature for one in runs.typical_requests(runs.Settings(temperature=1.2))} == {1.2}
+
+
+def test_on_a_toy_engine_the_typical_rule_keeps_whatever_is_likely_enough(both_rules):
+    found = {entry.name: entry for entry in account.entries(both_rules)}
+    assert [name for name, entry in found.items() if entry.is_lossy] == ["medusa typical", "random typical"]
+    chain = found["random typical"].judged
+    assert all(one.is_kept for one in chain if one.p > drafters_rules.HIGHEST)
+    assert any(not one.is_kept for one in chain)
+    assert any(one.is_kept and one.exact_chance < 1 for one in chain)
+    greedy = dataclasses.replace(found["random typical"], temperature=0.0)
+    assert not greedy.is_lossy
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_both_rules_stand_in_one_table_and_one_chart_with_the_lossy_one_named(language, both_rules):
+    t = load("drafters", language)
+    found = account.entries(both_rules)
+    table = drafters_rules.rules_table(t, found, "BADGE")
+    assert table.count(f"<b>{t('rules.lossy')}</b>") == 2
+    assert table.count("<tr>") == 1 + len(found)
+    assert "BADGE" in table
+    series = drafters_rules.rules_plot(t, found).data
+    num_judged = [len(entry.judged) for entry in found if entry.is_lossy]
+    assert [len(series[0].x) + len(series[1].x), len(series[2].x) + len(series[3].x)] == num_judged
+    assert drafters_rules.rules_table(t, account.entries(PLAIN + DRAFTED), "BADGE") == ""
+    said = drafters_tables.reconciled(t, both_rules, "measured", Guesses())
+    assert said.count(t("rules.lossy")) == 2
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_recorded_run_of_both_rules_fills_its_chart_and_its_table_and_leaves_the_others(language):
+    t = load("drafters", language)
+    zoo, deep, hot, typical, rules, _ = drafters.found(t, drafters.recording("typical"), Guesses())
+    assert all(isinstance(other, dict) for other in (zoo, deep, hot))
+    assert all(any(len(line.x) for line in typical.data if name in line.name) for name in ("Medusa", t("rules.kept")))
+    assert rules.count(f"<b>{t('rules.lossy')}</b>") == len(runs.JUDGED)
+    assert "badge-recorded" in rules
+    assert rules == drafters_findings.rules_of(t, drafters.recording("typical"))
+    assert drafters_findings.rules_of(t, "no such run") == ""
+
+
+def test_a_surprise_is_told_only_where_every_token_tells_its_probability():
+    tokens = [event for event in PLAIN if isinstance(event, Sampled)]
+    assert drafters_kept.surprise(tokens) is None
+    known = [dataclasses.replace(event, p_model=1 / math.e) for event in tokens]
+    assert drafters_kept.surprise(known) == pytest.approx(1)
+    assert drafters_kept.surprise([*known, tokens[0]]) is None
+
+
+# ---- drafters with a variant in their name --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_variant_has_a_name_of_its_own_or_that_of_its_kind(language):
+    t = load("drafters", language)
+    assert drafters_figures.name_of(t, "eagle3:lookup") == t("stage.name.eagle3_lookup")
+    assert drafters_figures.name_of(t, "eagle3:chain") == t("stage.name.eagle3")
+    assert drafters_figures.name_of(t, "magicdec:32") == t("stage.name.magicdec")
+    assert drafters_figures.name_of(t, "made:up") == "made"
+
+
+@pytest.mark.parametrize("name", ["magicdec:8", "triforce:8", "lookup_eagle"])
+def test_drafters_of_long_contexts_and_lookup_before_a_head_take_part_and_write_the_plain_text(name):
+    settings = runs.Settings(prompt=[1, 2, 3, 1, 2] * 5, length=20)
+    (plain,) = runs.zoo_requests(settings)
+    params = SamplingParams(20, draft_length=3, seed=1)
+    asked = [plain, dataclasses.replace(plain, params=params, drafter=name, id=name, cache_salt=name)]
+    _, entry = account.entries(list(runs.recorded(toy_engine(), asked)))
+    assert entry.num_drafted > 0
+    assert entry.is_same is True
+
+
+def test_drafters_that_are_slow_on_a_short_prompt_run_when_asked_for():
+    assert {"magicdec:32", "triforce:32"} <= set(runs.here()) - set(runs.usual())
+    assert "eagle3:lookup" in runs.usual()
+
+
+# ---- opened files ---------------------------------------------------------------------------------------------------
+
+
+def test_a_file_with_other_requests_or_with_drafts_of_a_senseless_length_is_of_no_experiment():
+    started = EngineStarted(
+        step=0, clock=0.0, model="m", weights_sha256="", dtype="", cache_dtype="", device="", device_name="",
+        threads=1, block_size=4, num_blocks=4, context_length=9, recorded="", versions=(),
+    )  # fmt: skip
+    asked = Submitted(request_id="made-up", drafter="made-up", draft_length=2, **SUBMITTED)
+    plain = dataclasses.replace(asked, request_id=runs.PLAIN, drafter="")
+    assert runs.is_ours([started, plain, asked])
+    assert not runs.is_ours([started])
+    assert not runs.is_ours([started, asked])
+    assert not runs.is_ours([started, plain, dataclasses.replace(asked, request_id="vanilla")])
+    assert not runs.is_ours([started, plain, dataclasses.replace(asked, draft_length=2**50)])
+
+
 @pytest.mark.parametrize("group", LINES)
 def test_every_line_that_claims_something_is_proved(group):
     for line in LINES[group]:
@@ -241,7 +406,7 @@ def test_what_works_together_has_a_row_for_every_drafter_and_a_sentence_for_ever
 def test_every_drafter_family_and_line_has_its_words(language):
     t = load("drafters", language)
     for name, kind in runs.ZOO.items():
-        assert t(f"stage.name.{name}")
+        assert drafters_figures.name_of(t, name) != name
         assert t(f"stage.family.{kind.family}")
     assert [t(f"line.{line.key}") for lines in LINES.values() for line in lines]
     for key in ("fastest", "longest"):
@@ -251,13 +416,12 @@ def test_every_drafter_family_and_line_has_its_words(language):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_recorded_run_fills_chart_and_table_and_the_guesses_are_set_against_it(language):
     t = load("drafters", language)
-    zoo, deep, hot, table = drafters.found(t, drafters.recording("zoo"), Guesses("eagle2", "suffix"))
+    zoo, *others, table = drafters.found(t, drafters.recording("zoo"), Guesses("eagle2", "suffix"))
     assert len(zoo.data) > 4
-    assert isinstance(deep, dict)
-    assert isinstance(hot, dict)
+    assert all(isinstance(other, dict) for other in others)  # Gradio's way to say that they stay
     assert "badge-recorded" in table
     assert t("stage.name.layer_skip") in table
-    assert drafters.found(t, "no such run", Guesses())[3].count(t("reconcile.nothing")) == 1
+    assert drafters.found(t, "no such run", Guesses())[-1].count(t("reconcile.nothing")) == 1
 
 
 def test_requests_that_ended_by_an_error_are_named(monkeypatch):

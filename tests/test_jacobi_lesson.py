@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from engine import Request, SamplingParams, expected_tokens, load_trace
+from engine import Forwarded, Request, SamplingParams, Submitted, expected_tokens, load_trace
 from lessons import asking, jacobi, jacobi_figures, jacobi_proof, jacobi_runs, live
 from lessons.jacobi_proof import ALPHA, LINES, cases, expected, greedy, iterate, most_rows
 from lessons.jacobi_runs import FIRST, GREEDY, JACOBI, LOOKAHEAD, PRESETS
@@ -185,3 +185,15 @@ def test_words_speak_of_distributions(language):
     wrong = {"en": r"\blaws?\b|\bcoins?\b", "zh": r"硬币|\b[Tt]emperature\b|\bseed\b"}[language]
     for key, text in load("jacobi", language).pieces.items():
         assert not re.search(wrong, re.sub(r"\{\{[^}]*\}\}", "", text)), key
+
+
+def test_a_file_with_other_requests_is_not_of_this_lesson_and_passes_without_time_give_no_lane(toy_run):
+    assert jacobi_runs.is_ours(toy_run)
+    asked = [event for event in toy_run if isinstance(event, Submitted)]
+    assert jacobi_runs.is_ours(asked[:1])
+    assert not jacobi_runs.is_ours(asked[1:])
+    assert not jacobi_runs.is_ours([*asked, dataclasses.replace(asked[0], request_id="another")])
+    assert not jacobi_runs.is_ours([dataclasses.replace(asked[0], drafter="ngram")])
+    still = [dataclasses.replace(one, seconds=0.0) if isinstance(one, Forwarded) else one for one in toy_run]
+    assert jacobi_figures.lanes_of(toy_run)
+    assert jacobi_figures.lanes_of(still) == {}

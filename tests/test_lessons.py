@@ -5,10 +5,14 @@ from importlib import import_module
 import gradio as gr
 import pytest
 
+from lessons import live
 from lessons.page import blocks, pages
+from lessons.runs import TRACE_FOLDER
 from lessons.words import LANGUAGES, load
 
-MOST = {"acceptance": 75, "drafters": 44, "jacobi": 43, "long_context": 50, "trees": 44}  # Gradio's own forms included
+MOST = {  # Gradio's own forms included
+    "acceptance": 75, "drafters": 50, "jacobi": 45, "live_lab": 65, "long_context": 52, "paging": 85, "trees": 46,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -24,3 +28,11 @@ def test_the_page_is_built_in_both_languages_and_stays_small(name, language):
 def test_no_chapter_has_more_components_than_gradio_draws_in_good_time(page):
     """PLATFORM.md advises 150 or so; layout counts. A chapter that nears the limit becomes two."""
     assert len(blocks(page).blocks) <= 200
+
+
+@pytest.mark.parametrize("name", ["drafters", "jacobi", "long_context", "trees"])
+def test_of_all_recorded_runs_a_lesson_opens_its_own_and_no_other(name):
+    module = import_module({"trees": "lessons.trees_run"}.get(name, f"lessons.{name}_runs"))
+    recorded = [path.name.removesuffix(".jsonl.gz") for path in TRACE_FOLDER.glob("*.jsonl.gz")]
+    opened = {one for one in recorded if module.is_ours(live.events(live.replay(one)))}
+    assert opened == {one for one in recorded if one.partition(".")[0] == name}

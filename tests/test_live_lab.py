@@ -12,17 +12,18 @@ from fake_engine import FakeEngine
 from odd_races import NONSENSE, spoilt, stopped
 from toy_race import Costs, Toy, toy_race
 
-from engine import EngineError, RoundFinished
+from engine import EngineError, Request, RoundFinished, SamplingParams
 from engine import events as told
-from lessons import live, live_lab, live_lab_controls, live_lab_figures
+from lessons import asking, live, live_lab, live_lab_controls, live_lab_figures
 from lessons.frame import Slider, reconcile
 from lessons.live_lab_account import RaceAccount, origin, race_account
 from lessons.live_lab_prompts import PRESETS, Preset, preset
 from lessons.live_lab_proof import LINES
-from lessons.live_lab_race import Settings, preset_of, race, raced, remarks, settings_of
+from lessons.live_lab_race import Settings, is_ours, preset_of, race, raced, remarks, settings_of
 from lessons.proof import Line, is_checked
 from lessons.runs import recorded, recorded_run
 from lessons.words import LANGUAGES, load
+from lessons.worker import Worker
 
 ASSETS = Path(__file__).parent.parent / "assets"
 STAGES = ("race", "ribbon", "inspector", "ledger", "caches", "presets")
@@ -177,6 +178,34 @@ def test_values_that_cannot_be_are_refused_with_a_code(change: dict) -> None:
     assert refusal.value.code == "bad_parameter"
 
 
+@pytest.mark.parametrize(
+    ("change", "blamed"),
+    [
+        ({"prompt": " "}, "data-of='prompt'"),
+        ({"prompt": "word " * 20_000}, "data-of='prompt'"),
+        ({"seed": 2**70}, "data-of='seed'"),
+        ({"prompt": "Hi"}, "role='alert'"),  # there is no model: no setting is to blame
+    ],
+    ids=["empty", "long", "seed", "no model"],
+)
+def test_a_refusal_says_which_setting_must_be_changed(change: dict, blamed: str) -> None:
+    with mock.patch.object(asking, "warn") as toast, mock.patch.object(live, "_worker", Worker(None)):
+        _, refusal, remark = live_lab.started(T, dataclasses.replace(Settings(), **change))
+    assert blamed in refusal
+    assert ("data-of" in refusal) == ("data-of" in blamed)
+    assert not remark
+    toast.assert_called_once()
+
+
+def test_every_setting_has_the_name_that_the_engine_refuses_it_by() -> None:
+    names = dict(zip(live_lab_controls.LINKED, live_lab_controls.REFUSED_AS, strict=True))
+    assert names["n"] in asking.subject(EngineError("never_fits", ""))
+    assert names["prompt"] == asking.subject(EngineError("prompt_over_limit", ""))
+    assert names["drafter"] == asking.subject(EngineError("drafter_failed", ""))
+    known = {field.name for kind in (SamplingParams, Request) for field in dataclasses.fields(kind)}
+    assert set(names.values()) - known == {"mode"}
+
+
 def test_a_negative_seed_is_as_good_as_any() -> None:
     assert {request.params.seed for request in race(Settings(seed=-5))} == {-5}
 
@@ -202,6 +231,13 @@ def test_a_reader_is_told_beforehand(change: dict, key: str, language: str) -> N
 def test_a_draft_longer_than_the_text_is_remarked_on_and_ordinary_settings_are_not() -> None:
     assert remarks(T, Settings(length=4, draft_length=8)) == [T("remark.short", k=8, most=3)]
     assert not remarks(T, Settings())
+
+
+def test_a_run_is_one_of_the_lab_if_two_race_in_it_and_nobody_else() -> None:
+    events = toy_race()
+    assert is_ours(events)
+    assert not is_ours([event for event in events if getattr(event, "request_id", "") != "vanilla"])
+    assert not is_ours(live.events(live.replay("drafters")))
 
 
 def test_a_recorded_race_is_fair() -> None:

@@ -12,6 +12,7 @@ from engine import (
     EngineStarted,
     Finished,
     Request,
+    RoundFinished,
     SamplingParams,
     Submitted,
     Verified,
@@ -244,3 +245,23 @@ def test_the_numbers_of_the_words_are_those_of_the_formulas(language):
     ratio = Plan("Qwen2.5-7B").pays_from / Plan().pays_from
     assert ratio == pytest.approx(2, abs=0.25)
     assert re.search(r"\b59\b", t("pays.intro", badge="", source=""))
+
+
+def test_a_file_of_a_race_or_a_sweep_is_of_this_lesson_and_one_with_other_names_is_not(race):
+    asked = {event.request_id: event for event in race if isinstance(event, Submitted)}
+    three = [asked[name] for name in ("plain", "magicdec", "triforce")]
+    assert long_context_runs.is_ours(three)
+    assert not long_context_runs.is_ours(three[:1])
+    assert not long_context_runs.is_ours([*three, asked["bare"]])
+    swept = [dataclasses.replace(one, request_id=one.drafter) for one in asked.values() if one.request_id != "plain"]
+    assert long_context_runs.is_ours(swept)
+    for name in ("magicdec:x", "magicdec:1e9", "magicdec:", "ngram", "triforce:" + "9" * 5000):
+        assert not long_context_runs.is_ours([dataclasses.replace(swept[0], request_id=name, drafter=name)])
+
+
+def test_clocks_that_stand_still_give_no_speed_up_and_no_error(race):
+    still = {"seconds_draft": 0.0, "seconds_forward": 0.0, "seconds_accept": 0.0, "seconds_other": 0.0}
+    events = [dataclasses.replace(one, **still) if isinstance(one, RoundFinished) else one for one in race]
+    found = long_context_facts.draftings(events)
+    assert found
+    assert all(one.speedup is None for one in found)

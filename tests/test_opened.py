@@ -77,6 +77,15 @@ def test_a_saved_run_can_be_opened_zipped_or_not(saved: Path, tmp_path: Path, ra
         assert (run.events, run.is_recorded, run.mode) == (race, True, "race")
 
 
+def test_a_run_that_does_not_fit_the_page_is_refused_and_not_kept(saved: Path, race: list[Event]) -> None:
+    seen = []
+    with pytest.raises(EngineError) as caught:
+        live.open_file(saved, lambda events: bool(seen.append(events)))
+    assert caught.value.code == "other_lesson"
+    assert seen == [race]
+    assert live.events(live.open_file(saved, lambda events: events == race)) == race
+
+
 def test_all_members_of_a_gzip_file_are_read(saved: Path, race: list[Event]) -> None:
     lines = gzip.decompress(saved.read_bytes()).splitlines(keepends=True)
     parts = [b"".join(lines[:9]), b"".join(lines[9:])]

@@ -3,12 +3,13 @@
 
 import { el, fill } from "../dom.js";
 import { paint } from "../glyphs.js";
-import { symbol } from "../zoo_scatter.js";
+import { nameOf, symbol } from "../zoo_scatter.js";
 import { readsOf, roundsOf } from "../zoo_reads.js";
 
 const KNOWN = 5; // last tokens shown
 const MOST_SIBLINGS = 3;
 const MOST_DEPTH = 6;
+const MOST_BLOCKS = 40; // of a cache
 const BEFORE = 3; // tokens of the copied place that stand before the copy
 const FELT = { medusa: 1, eagle: 1, eagle3: 3, unshifted: 1 }; // hidden states read at the last position that has one
 
@@ -62,8 +63,8 @@ function firstOfEach(state) {
 function cardOf(request, number, words, families) {
   const drafter = request.submitted.drafter.split(":")[0];
   const facts = readsOf(request, number);
-  const title = el("h4", { class: "inputs-name" }, symbol(families[drafter] ?? "plain"), words[`name.${drafter}`] ?? drafter);
-  const card = el("article", { class: `inputs-card inputs-${facts?.kind ?? "none"}`, "data-drafter": drafter });
+  const title = el("h4", { class: "inputs-name" }, symbol(families[drafter] ?? "plain"), nameOf(request.submitted.drafter, words));
+  const card = el("article", { class: `inputs-card inputs-${facts?.kind ?? "none"}`, "data-drafter": request.submitted.drafter });
   if (!facts) return append(card, title, el("p", { class: "inputs-said" }, words["inputs.over"]));
   return append(card, title, el("p", { class: "inputs-said" }, sentenceOf(facts, words)), columnsOf(facts, words), elsewhereOf(facts, words));
 }
@@ -119,6 +120,7 @@ function statesOf(facts, kind) {
 function elsewhereOf(facts, words) {
   if (facts.foundAt >= 1) return placeOf(facts, words);
   if (facts.kind === "window") return guessesOf(facts.round.probed, words);
+  if (facts.view) return viewOf(facts.view, words);
   const num = facts.kind === "self" ? facts.numCached : facts.numOwn;
   if (!facts.drafts.length || !num || !["self", "model", "eagle", "eagle3", "unshifted"].includes(facts.kind)) return null;
   const share = el("i", { class: `inputs-cache-fill is-${facts.kind === "self" ? "target" : "own"}` });
@@ -134,6 +136,13 @@ function placeOf({ known, foundAt, key, numCopied }, words) {
     return cell;
   });
   return el("p", { class: "inputs-elsewhere" }, el("span", { class: "inputs-where" }, fill(words["inputs.place"], { position: foundAt, all: known.length })), ...cells);
+}
+
+/** The blocks of the target's cache that a draft step saw, those left out dark: sinks first, then the latest. */
+function viewOf({ num_blocks: all, sinks, retrieved, recent }, words) {
+  const seen = new Set([...sinks, ...retrieved, ...recent]);
+  const blocks = Array.from({ length: Math.min(all, MOST_BLOCKS) }, (_, at) => el("i", { class: `inputs-block${seen.has(at) ? " is-seen" : ""}` }));
+  return el("p", { class: "inputs-elsewhere" }, ...blocks, fill(words["inputs.view"], { num: seen.size, all }));
 }
 
 function guessesOf(probed, words) {

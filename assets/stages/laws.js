@@ -1,6 +1,7 @@
 // Two laws over a few tokens, drawn so that the eye adds: accepted + resampled = p. The tops can be dragged.
 // While `options.veil` names a prediction that the reader has not made, the sum stays covered.
-// Knows nothing of rules or draws: it reports the edited laws and is given new ones.
+// Knows nothing of rules or draws: its value is the edited laws, as they would be typed, and its options are given anew.
+// Each move of a knob counts; options in which not all of the moves are counted answer older laws, and change nothing.
 
 import { el, fill, reducedMotion } from "../dom.js";
 import { paint } from "../glyphs.js";
@@ -8,7 +9,7 @@ import { read } from "../reader.js";
 
 const ROOM = 1.12; // space above the tallest bar, so that its handle stays inside
 
-export function mount(element, { words, options, value, trigger }) {
+export function mount(element, { words, options, value, trigger, setValue }) {
   const board = el("div", { class: "laws-board" });
   const sum = el("div", { class: "laws-sum" });
   const sentence = el("p", { class: "laws-sentence", "aria-live": "polite" });
@@ -21,6 +22,7 @@ export function mount(element, { words, options, value, trigger }) {
   let columns = [];
   let scale = 1;
   let timer = 0;
+  let moves = value?.moves ?? 0;
   let isVeiled = Boolean(options.veil) && read("predictions", {})[options.veil] === undefined;
 
   // The columns stay where only numbers changed: a knob keeps the focus of whoever moves it with the keyboard.
@@ -79,12 +81,14 @@ export function mount(element, { words, options, value, trigger }) {
     };
     knob.addEventListener("pointerup", release);
     knob.addEventListener("pointercancel", release);
+    knob.addEventListener("blur", () => timer && tell()); // before whatever the reader turns to
     return knob;
   }
 
   // One entry takes the value; the others keep their proportions and fill what is left.
   function change(law, index, value) {
     isVeiled = false;
+    moves += 1;
     const old = laws[law];
     const wanted = Math.min(1, Math.max(0, Math.round(value * 1000) / 1000));
     const rest = 1 - old[index];
@@ -94,7 +98,18 @@ export function mount(element, { words, options, value, trigger }) {
 
   function report(wait) {
     clearTimeout(timer);
-    timer = setTimeout(() => trigger("act", { p: laws.p, q: laws.q }), wait);
+    timer = setTimeout(tell, wait);
+  }
+
+  function tell() {
+    clearTimeout(timer);
+    timer = 0;
+    setValue({ p: written(laws.p), q: written(laws.q), moves });
+    trigger("act", {});
+  }
+
+  function update(next) {
+    if ((next.moves ?? 0) >= moves) show(next);
   }
 
   function draw() {
@@ -176,8 +191,13 @@ export function mount(element, { words, options, value, trigger }) {
     flight.onfinish = () => setTimeout(() => piece.remove(), 900);
   }
 
-  show(value?.p ? value : options);
-  return { update: (first, given) => show(given?.p ? given : first), destroy: () => clearTimeout(timer) };
+  show(options);
+  return { update, destroy: () => clearTimeout(timer) };
+}
+
+/** A law as it would be typed, to four significant digits. */
+function written(law) {
+  return law.map((entry) => String(Number(entry.toPrecision(4)))).join(", ");
 }
 
 function short(value) {

@@ -22,5 +22,5 @@ export function mount(element, { words, options, trigger, value, setValue }) {
   }
 
   choose(value || options.names[0], false);
-  return { update(_, next) { if (typeof next === "string") choose(next, false); }, destroy() {} };
+  return { update(_, next) { if (next && typeof next === "string") choose(next, false); }, destroy() {} };
 }

@@ -5,7 +5,7 @@
 import { el, fill } from "../dom.js";
 import { read } from "../reader.js";
 import { entriesOf } from "../zoo_account.js";
-import { scatterOf, symbol } from "../zoo_scatter.js";
+import { nameOf, scatterOf, symbol } from "../zoo_scatter.js";
 import { tableOf, verdictOf } from "../zoo_table.js";
 
 export function mount(element, { words, options, player }) {
@@ -39,7 +39,7 @@ export function mount(element, { words, options, player }) {
     const labelled = rows.map((row) => ({ ...row, label: labelOf(row, rows, words) }));
     const ran = new Set(rows.map((row) => row.drafter));
     const isOneEach = ran.size === rows.length; // else the run is about a few drafters only
-    const missing = (isOneEach ? (given.missing ?? []) : []).filter((name) => !ran.has(name)).map((name) => ({ label: words[`name.${name}`], family: given.families[name], reason: words.missing }));
+    const missing = (isOneEach ? (given.missing ?? []) : []).filter((name) => !ran.has(name)).map((name) => ({ label: nameOf(name, words), family: given.families[name.split(":")[0]], reason: words.missing }));
     table.replaceChildren(tableOf(labelled, missing, { words, sort, picked, onSort: sortBy, onPick: pick }));
     const width = Math.max(300, Math.min(620, scatter.clientWidth || 520));
     scatter.replaceChildren(scatterOf(labelled, { words, width, picked }));
@@ -75,11 +75,10 @@ export function mount(element, { words, options, player }) {
 
 /** The drafter's name, with what tells it from the others of the same run. */
 function labelOf(row, rows, words) {
-  const name = words[`name.${row.drafter.split(":")[0]}`] ?? row.drafter;
   const twins = rows.filter((other) => other.drafter === row.drafter);
   const differ = (key) => new Set(twins.map((other) => other[key])).size > 1;
-  const parts = [differ("draftLength") && `K=${row.draftLength}`, differ("temperature") && `T=${row.temperature}`, differ("isDraftGreedy") && row.isDraftGreedy && words.greedy];
-  return [name, ...parts.filter(Boolean)].join(" ");
+  const parts = [differ("draftLength") && `K=${row.draftLength}`, differ("temperature") && `T=${row.temperature}`, differ("isDraftGreedy") && row.isDraftGreedy && words.greedy, differ("rule") && (row.isLossy ? words.lossy : words.exact)];
+  return [nameOf(row.drafter, words), ...parts.filter(Boolean)].join(" ");
 }
 
 function legend(words, families) {

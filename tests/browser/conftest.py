@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # the helpers beside the 
 
 from page_watch import PATIENCE, Watch  # noqa: E402
 from sample_app import wait_for  # noqa: E402
+from shared_pages import NARROW, WIDE, SharedPages  # noqa: E402
 from unhurried import Unhurried  # noqa: E402
 
 from lessons import live  # noqa: E402
@@ -44,7 +45,7 @@ def watch() -> Iterator[Watch]:
 @pytest.fixture
 def page(browser: Browser, watch: Watch) -> Iterator[Page]:
     """A fresh page, 1440 pixels wide."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context = browser.new_context(**WIDE)
     yield watch.follow(context.new_page())
     context.close()
 
@@ -52,9 +53,24 @@ def page(browser: Browser, watch: Watch) -> Iterator[Page]:
 @pytest.fixture
 def phone(browser: Browser, watch: Watch) -> Iterator[Page]:
     """A fresh page, 390 pixels wide."""
-    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    context = browser.new_context(**NARROW)
     yield watch.follow(context.new_page())
     context.close()
+
+
+@pytest.fixture(scope="module")
+def pages_of_module(browser: Browser) -> Iterator[SharedPages]:
+    """The pages that tests of a module share."""
+    pages = SharedPages(browser)
+    yield pages
+    pages.close()
+
+
+@pytest.fixture
+def shared(pages_of_module: SharedPages) -> Iterator[SharedPages]:
+    """The pages that tests of a module share; fails the test afterwards as `watch` does."""
+    yield pages_of_module
+    pages_of_module.watch.check()
 
 
 @pytest.fixture

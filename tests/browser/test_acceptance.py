@@ -8,7 +8,8 @@ import pytest
 from page_watch import Watch
 from playwright.sync_api import Browser, Locator, Page, expect
 from sample_app import served
-from waits import all_drawn, at_rest, page_fits, uncut
+from shared_pages import SharedPages
+from waits import all_drawn, at_rest, page_fits, toasts_gone, uncut
 
 import app
 from lessons import live
@@ -19,6 +20,7 @@ from lessons.words import FRAME, load
 pytestmark = pytest.mark.browser
 P_FIELD = "p, the target's distribution"
 Q_FIELD = "q, the draft's distribution"
+FIRST_P = "0.5, 0.3, 0.2"
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +39,12 @@ def lesson(page: Page, url: str) -> Page:
     return opened(page, url)
 
 
+@pytest.fixture
+def shown(shared: SharedPages, url: str) -> Page:
+    """The lesson, opened once for all tests that leave it as they found it."""
+    return shared.page(url, opened)
+
+
 def opened(page: Page, address: str) -> Page:
     page.goto(address, wait_until="commit")
     expect(page.locator(".rules-card")).to_have_count(11)
@@ -50,6 +58,26 @@ def card(page: Page, rule: str) -> Locator:
     return page.locator(f".rules-card[data-rule={rule}]")
 
 
+def alert(page: Page) -> Locator:
+    """What is wrong with the laws; what is wrong with a run is said elsewhere."""
+    return page.get_by_role("alert").and_(page.locator(":not(#acceptance-taken *)"))
+
+
+def type_first_law(page: Page) -> None:
+    """Put p back to what the lesson opens with."""
+    page.get_by_label(P_FIELD).fill(FIRST_P)
+    expect(alert(page)).to_have_count(0)
+    expect(page.get_by_label("Example")).to_have_value("Three tokens")
+
+
+def run_without_a_model(page: Page, prompt: str) -> None:
+    """Press Run with a prompt that nothing is wrong with, and wait for the sentence; its toast goes."""
+    page.get_by_label("Prompt").fill(prompt)
+    page.locator("#acceptance-run").click()
+    expect(page.locator("#acceptance-taken [role=alert]")).to_contain_text("without a model")
+    toasts_gone(page)
+
+
 def choose_example(page: Page, name: str, first_entry: str) -> None:
     page.get_by_label("Example").click()
     page.get_by_role("option", name=name).click()
@@ -59,10 +87,10 @@ def choose_example(page: Page, name: str, first_entry: str) -> None:
 # ---- the picture --------------------------------------------------------------------------------------------------
 
 
-def test_question_prediction_and_picture_share_the_first_screen(lesson: Page) -> None:
-    expect(lesson.locator("#acceptance-predict-alpha .predict-question")).to_be_in_viewport()
-    expect(lesson.locator(".laws-board")).to_be_in_viewport(ratio=0.9)
-    assert lesson.evaluate("scrollY") == 0
+def test_question_prediction_and_picture_share_the_first_screen(shown: Page) -> None:
+    expect(shown.locator("#acceptance-predict-alpha .predict-question")).to_be_in_viewport()
+    expect(shown.locator(".laws-board")).to_be_in_viewport(ratio=0.9)
+    assert shown.evaluate("scrollY") == 0
 
 
 def test_the_picture_does_not_give_the_answer_away_before_the_reader_commits(lesson: Page) -> None:
@@ -77,16 +105,16 @@ def test_the_picture_does_not_give_the_answer_away_before_the_reader_commits(les
     expect(lesson.locator(".laws-sentence")).to_contain_text("Accepted .70 + resampled .30 = p")
 
 
-def test_accepted_and_resampled_fill_every_column_up_to_p_and_no_further(lesson: Page) -> None:
+def test_accepted_and_resampled_fill_every_column_up_to_p_and_no_further(shown: Page) -> None:
     script = """columns => columns.map(column => {
         const style = name => column.querySelector(name).style;
         const filled = parseFloat(style('.laws-kept').height) + parseFloat(style('.laws-missing').height);
         return filled - parseFloat(style('.laws-handle-p').bottom);
     })"""
-    expect(lesson.locator(".laws-column")).to_have_count(3)
-    assert lesson.locator(".laws-column").evaluate_all(script) == pytest.approx([0, 0, 0], abs=1e-6)
-    lesson.get_by_role("button", name="Show the sum").click()
-    expect(lesson.locator(".laws-sentence")).to_contain_text("Accepted .70 + resampled .30 = p")
+    expect(shown.locator(".laws-column")).to_have_count(3)
+    assert shown.locator(".laws-column").evaluate_all(script) == pytest.approx([0, 0, 0], abs=1e-6)
+    shown.get_by_role("button", name="Show the sum").click()
+    expect(shown.locator(".laws-sentence")).to_contain_text("Accepted .70 + resampled .30 = p")
 
 
 def test_a_knob_moves_with_the_keyboard_the_others_make_room_and_it_keeps_the_focus(lesson: Page) -> None:
@@ -136,12 +164,12 @@ COUNT_PIECES = """board => {
 }"""
 
 
-def test_the_rejected_mass_flies_and_lands(lesson: Page) -> None:
-    lesson.locator(".laws-board").evaluate(COUNT_PIECES)  # it is there for two seconds only
-    lesson.get_by_role("button", name="Move the rejected mass").click()
-    lesson.wait_for_function("flown === 1")
-    expect(lesson.locator(".laws-piece")).to_have_count(0)
-    assert lesson.evaluate("flown") == 1
+def test_the_rejected_mass_flies_and_lands(shown: Page) -> None:
+    shown.locator(".laws-board").evaluate(COUNT_PIECES)  # it is there for two seconds only
+    shown.get_by_role("button", name="Move the rejected mass").click()
+    shown.wait_for_function("flown === 1")
+    expect(shown.locator(".laws-piece")).to_have_count(0)
+    assert shown.evaluate("flown") == 1
 
 
 def test_without_motion_there_is_nothing_to_fly(browser: Browser, watch: Watch, url: str) -> None:
@@ -154,48 +182,48 @@ def test_without_motion_there_is_nothing_to_fly(browser: Browser, watch: Watch, 
 # ---- what is typed ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("0.5, -0.3", "cannot be negative"),
-        ("<img src=x>, 1, 1", "“<img”, which is no number"),
-        ("5 3", "both must name the same tokens"),
-        ("0 0 0", "All entries of p are 0"),
-        ("", "there must be 2 to 8"),
-    ],
-)
-def test_bad_input_gets_a_sentence_and_the_picture_stays(lesson: Page, text: str, sentence: str) -> None:
-    lesson.get_by_label(P_FIELD).fill(text)
-    expect(lesson.get_by_role("alert")).to_contain_text(sentence)
-    expect(lesson.locator(".laws-column")).to_have_count(3)
-    lesson.get_by_label(P_FIELD).fill("50% 30% 20%")
-    expect(lesson.get_by_role("alert")).to_have_count(0)
+REFUSED = {
+    "0.5, -0.3": "cannot be negative",
+    "<img src=x>, 1, 1": "“<img”, which is no number",
+    "5 3": "both must name the same tokens",
+    "0 0 0": "All entries of p are 0",
+    "": "there must be 2 to 8",
+}
 
 
-def test_what_is_wrong_stands_directly_below_its_field_and_the_field_is_marked(lesson: Page) -> None:
-    p_field, q_field = lesson.get_by_label(P_FIELD), lesson.get_by_label(Q_FIELD)
+def test_bad_input_gets_a_sentence_and_the_picture_stays(shown: Page) -> None:
+    for text, sentence in REFUSED.items():
+        shown.get_by_label(P_FIELD).fill(text)
+        expect(alert(shown), f"p = {text!r}").to_contain_text(sentence)
+        expect(shown.locator(".laws-column"), f"p = {text!r}").to_have_count(3)
+        shown.get_by_label(P_FIELD).fill("50% 30% 20%")
+        expect(alert(shown), f"after p = {text!r}").to_have_count(0)
+    type_first_law(shown)
+
+
+def test_what_is_wrong_stands_directly_below_its_field_and_the_field_is_marked(shown: Page) -> None:
+    p_field, q_field = shown.get_by_label(P_FIELD), shown.get_by_label(Q_FIELD)
     gap = "(node, field) => node.getBoundingClientRect().top - field.getBoundingClientRect().bottom"
-    plain = p_field.evaluate("node => getComputedStyle(node).borderColor")
+    plain = q_field.evaluate("node => getComputedStyle(node).borderColor")  # p may have the focus from a test before
     for field, other, text in ((p_field, q_field, "x 1 1"), (q_field, p_field, "-1 1 1")):
         before = field.input_value()
         field.fill(text)
-        alert = lesson.get_by_role("alert")
-        expect(alert).to_be_visible()
-        lesson.locator("h1").first.click()  # the field loses the focus, which has a colour of its own
-        assert 0 <= alert.evaluate(gap, field.element_handle()) <= 40
+        wrong = alert(shown)
+        expect(wrong).to_be_visible()
+        shown.locator("h1").first.click()  # the field loses the focus, which has a colour of its own
+        assert 0 <= wrong.evaluate(gap, field.element_handle()) <= 40
         expect(field).not_to_have_css("border-color", plain)
         expect(other).to_have_css("border-color", plain)
         field.fill(before)
-        expect(alert).to_have_count(0)
-        lesson.locator("h1").first.click()
+        expect(wrong).to_have_count(0)
+        shown.locator("h1").first.click()
         expect(field).to_have_css("border-color", plain)
 
 
-def test_the_example_is_called_your_own_once_it_was_changed(lesson: Page) -> None:
-    lesson.get_by_label(P_FIELD).fill("6 3 1")
-    expect(lesson.get_by_label("Example")).to_have_value("Your own")
-    lesson.get_by_label(P_FIELD).fill("0.5, 0.3, 0.2")
-    expect(lesson.get_by_label("Example")).to_have_value("Three tokens")
+def test_the_example_is_called_your_own_once_it_was_changed(shown: Page) -> None:
+    shown.get_by_label(P_FIELD).fill("6 3 1")
+    expect(shown.get_by_label("Example")).to_have_value("Your own")
+    type_first_law(shown)
 
 
 def test_a_link_opens_the_lesson_with_its_laws(page: Page, url: str) -> None:
@@ -207,11 +235,11 @@ def test_a_link_opens_the_lesson_with_its_laws(page: Page, url: str) -> None:
 # ---- rules --------------------------------------------------------------------------------------------------------
 
 
-def test_exact_rules_pass_and_the_four_wrong_ones_are_caught(lesson: Page) -> None:
+def test_exact_rules_pass_and_the_four_wrong_ones_are_caught(shown: Page) -> None:
     for rule in ("exact", "point_mass", "sampler_match", "multi_draft", "multi_draft_distinct", "top_drafts"):
-        expect(card(lesson, rule).locator(".rules-verdict")).to_have_text("✓ is p")
+        expect(card(shown, rule).locator(".rules-verdict")).to_have_text("✓ is p")
     for rule in ("resample_from_p", "absolute_residual", "inverted_ratio", "soft_q_greedy_draft", "typical"):
-        expect(card(lesson, rule).locator(".rules-verdict")).to_have_text("✗ not p")
+        expect(card(shown, rule).locator(".rules-verdict")).to_have_text("✗ not p")
 
 
 def test_few_draws_do_not_show_a_wrong_rule(lesson: Page) -> None:
@@ -252,9 +280,9 @@ def test_the_readers_number_comes_back_beside_the_draws(lesson: Page) -> None:
     expect(lesson.get_by_text("you said 0.42")).to_be_visible()
 
 
-def test_every_line_is_checked_on_demand(lesson: Page) -> None:
-    lesson.get_by_role("button", name="Check every line now").click()
-    table = lesson.locator("table.figures").filter(has_text="equalities proved")
+def test_every_line_is_checked_on_demand(shown: Page) -> None:
+    shown.get_by_role("button", name="Check every line now").click()
+    table = shown.locator("table.figures").filter(has_text="equalities proved")
     expect(table.locator("tbody tr")).to_have_count(25)
     expect(table).not_to_contain_text("✗")
 
@@ -284,39 +312,42 @@ def test_the_fields_show_all_eight_entries_of_the_models_laws(lesson: Page) -> N
         assert cut <= 0
 
 
-def test_tokens_of_the_run_look_as_in_the_lab_and_refused_drafts_are_there(lesson: Page) -> None:
-    resampled = lesson.locator(".picker-text .token.fate-resampled").first
+def test_tokens_of_the_run_look_as_in_the_lab_and_refused_drafts_are_there(shown: Page) -> None:
+    resampled = shown.locator(".picker-text .token.fate-resampled").first
     expect(resampled).to_have_css("border-style", "dashed")
-    refused = lesson.locator(".picker-text .token.fate-rejected.is-rejected").first
+    refused = shown.locator(".picker-text .token.fate-rejected.is-rejected").first
     expect(refused).to_have_css("text-decoration-line", "line-through")
     after = refused.locator("xpath=following-sibling::*[1]")
     expect(after).to_have_class(re.compile("fate-resampled|is-unreached"))
-    legend = lesson.locator("ul.legend .token")
+    legend = shown.locator("ul.legend .token")
     expect(legend).to_have_text(["target", "accepted", "resampled", "bonus", "rejected"])
 
 
-@pytest.mark.parametrize("prompt", ["", "   "])
-def test_an_empty_prompt_is_refused_with_the_lab_s_sentence_here_and_as_a_toast(lesson: Page, prompt: str) -> None:
-    lesson.get_by_label("Prompt").fill(prompt)
-    lesson.locator("#acceptance-run").click()
-    sentence = load(FRAME, "en")("error.empty_prompt")
-    expect(lesson.locator(".toast-body")).to_contain_text(sentence)  # first: it goes by itself
-    expect(lesson.locator("#acceptance-taken [role=alert]")).to_have_text(sentence)
-    expect(lesson.locator(".picker-text button").first).to_be_attached()
+def test_an_empty_prompt_is_refused_with_the_lab_s_sentence_here_and_as_a_toast(shown: Page) -> None:
+    sentence, prompt = load(FRAME, "en")("error.empty_prompt"), shown.get_by_label("Prompt").input_value()
+    for empty in ("", "   "):
+        run_without_a_model(shown, prompt)  # another refusal, so that the next one is seen to be new
+        shown.get_by_label("Prompt").fill(empty)
+        shown.locator("#acceptance-run").click()
+        expect(shown.locator(".toast-body"), repr(empty)).to_contain_text(sentence)  # first: it goes by itself
+        expect(shown.locator("#acceptance-taken [role=alert]"), repr(empty)).to_have_text(sentence)
+        expect(shown.locator(".picker-text button").first).to_be_attached()
+        toasts_gone(shown)
+    shown.get_by_label("Prompt").fill(prompt)
 
 
-def test_a_law_that_is_too_long_is_refused_in_words_and_none_of_it_is_cut(lesson: Page) -> None:
-    field = lesson.get_by_label(P_FIELD)
+def test_a_law_that_is_too_long_is_refused_in_words_and_none_of_it_is_cut(shown: Page) -> None:
+    field = shown.get_by_label(P_FIELD)
     field.press("ControlOrMeta+a")
-    lesson.keyboard.insert_text("1, " * 30_000)  # as a paste, it heeds a limit of the field
-    expect(lesson.get_by_role("alert")).to_contain_text("characters long; 300 are allowed")
+    shown.keyboard.insert_text("1, " * 30_000)  # as a paste, it heeds a limit of the field
+    expect(alert(shown)).to_contain_text("characters long; 300 are allowed")
     assert len(field.input_value()) > 80_000
+    type_first_law(shown)
 
 
-def test_without_a_model_running_says_why_not_and_the_recorded_run_stays(lesson: Page) -> None:
-    lesson.locator("#acceptance-run").click()
-    expect(lesson.locator("#acceptance-taken [role=alert]")).to_contain_text("without a model")
-    expect(lesson.locator(".picker-text button").first).to_be_visible()
+def test_without_a_model_running_says_why_not_and_the_recorded_run_stays(shown: Page) -> None:
+    run_without_a_model(shown, shown.get_by_label("Prompt").input_value())
+    expect(shown.locator(".picker-text button").first).to_be_visible()
 
 
 # ---- language and phone -------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The drafter zoo in a real browser: two rankings, what each drafter reads, the arithmetic of Python, a phone."""
 
+import dataclasses
 from collections.abc import Iterator
 from unittest import mock
 
@@ -8,11 +9,14 @@ from fake_engine import FakeEngine
 from playwright.sync_api import Page, expect
 from sample_app import served
 from stage_page import mounted
+from toys import toy_engine
 from waits import all_drawn, page_fits
 
 import app
+from engine import Drafted, Request, SamplingParams, Submitted
 from lessons import drafters, live
 from lessons import drafters_account as account
+from lessons import drafters_runs as runs
 from lessons import page as pages
 from lessons.words import load
 
@@ -40,7 +44,7 @@ def test_browser_and_python_compute_the_same_rows_and_cards_show_what_is_read(pa
     options = drafters.options_of(load("drafters", "en")) | {"veil": []}
     mounted(page, events, ["zoo", "inputs"], options={"zoo": options, "inputs": options}, lesson="drafters")
     names = {"speedUp": "speed_up", "roundCost": "round_cost", "draftCost": "draft_cost", "isSame": "is_same",
-             "tau": "tau", "alpha": "alpha", "name": "name"}  # fmt: skip
+             "isLossy": "is_lossy", "rule": "rule", "tau": "tau", "alpha": "alpha", "name": "name"}  # fmt: skip
     rows, entries = page.evaluate(ENTRIES), account.entries(events)
     for row, entry in zip(rows, entries, strict=True):
         for theirs, mine in names.items():
@@ -79,6 +83,45 @@ def test_a_live_run_fills_the_table_and_no_drafter_is_answered_in_words(page: Pa
         box.uncheck()
     page.locator("#drafters-run").click()
     expect(page.locator("#drafters-remark [role=alert]")).to_have_text(load("drafters", "en")("remark.none"))
+
+
+def test_both_rules_run_side_by_side_and_the_lossy_one_is_named_in_every_table(page: Page, url: str) -> None:
+    t = load("drafters", "en")
+    page.goto(url, wait_until="commit")
+    rules = page.locator("table.figures", has_text=t("rules.expected"))
+    expect(rules.locator("b", has_text=t("rules.lossy"))).to_have_count(2)
+    expect(page.locator(".callout.careful", has_text="the exact rule would have refused")).to_be_attached()
+    page.get_by_label(t("experiment.typical")).check()
+    lossy = page.locator(f"{ZOO} tr[data-name='medusa typical']")
+    expect(lossy).to_contain_text(t("stage.lossy"))
+    expect(lossy.locator(".is-wrong")).to_contain_text(t("stage.lossy.text"))
+    expect(page.locator(f"{ZOO} tr[data-name='medusa exact']")).to_contain_text(t("stage.exact"))
+    page.locator("#drafters-run").click()
+    expect(page.locator(f"{ZOO} .badge-measured")).to_be_visible()
+    expect(page.locator(f"{ZOO} tr[data-name='draft_lm typical'] .is-wrong")).to_be_visible()
+    expect(page.locator(".table-scroll", has=rules).locator(".badge-measured")).to_be_attached()  # its end was heard
+
+
+def test_a_card_shows_the_blocks_that_a_sparse_draft_sees_and_a_copy_before_a_head(page: Page) -> None:
+    prompt = [1, 2, 3, 1, 2] * 6
+    params = SamplingParams(16, draft_length=3, ignore_eos=True)
+    names = {"magicdec:8": "magicdec:8", "triforce:8": "triforce:8", "lookup_eagle": "eagle3:lookup"}  # the toy's first
+    asked = [Request(prompt, params, name, id=name) for name in names]
+    events = [
+        dataclasses.replace(event, drafter=names[event.drafter]) if isinstance(event, Submitted) else event
+        for event in runs.recorded(toy_engine(), asked)
+    ]
+    options = drafters.options_of(load("drafters", "en")) | {"veil": []}
+    mounted(page, events, ["inputs"], options={"inputs": options}, lesson="drafters")
+    for name in ("magicdec:8", "triforce:8"):
+        card = page.locator(f".inputs-card[data-drafter='{name}']")
+        expect(card.locator(".inputs-block.is-seen").first).to_be_visible()
+        expect(card.locator(".inputs-block:not(.is-seen)").first).to_be_visible()
+    card = page.locator(".inputs-card[data-drafter='eagle3:lookup']")
+    expect(card.locator("h4")).to_have_text("Lookup, then EAGLE-3")
+    copied = next(one.round for one in events if isinstance(one, Drafted) and one.found_at >= 1)
+    page.locator(".inputs-slider").fill(str(copied))
+    expect(card.locator(".inputs-said")).to_contain_text("it copies what followed there")
 
 
 def test_the_chinese_page_fits_a_phone(phone: Page, url: str) -> None:

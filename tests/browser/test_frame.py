@@ -12,6 +12,7 @@ from fake_engine import FakeEngine
 from page_watch import Watch
 from playwright.sync_api import Locator, Page, expect
 from sample_app import sample_book, served, wait_for
+from shared_pages import SharedPages
 from starlette.types import ASGIApp
 from unhurried import Unhurried
 from waits import at_rest, frames, page_fits
@@ -70,9 +71,28 @@ class OtherEngine(FakeEngine):
 def opened(page: Page, address: str) -> Locator:
     """Open a page and give the transport bar of its lesson once a run is on screen."""
     page.goto(address, wait_until="commit")
-    bar = page.locator(".transport-bar:visible")
+    bar = bar_of(page)
     expect(bar.locator(".transport-where")).to_contain_text("85")  # the recorded run has 85 steps
     return bar
+
+
+def bar_of(page: Page) -> Locator:
+    return page.locator(".transport-bar:visible")
+
+
+@pytest.fixture
+def shown(shared: SharedPages, url: str, no_model: None) -> Page:
+    """The first page without a model, opened once for all tests that leave it as they found it."""
+    return shared.page(f"{url}/", opened)
+
+
+@pytest.fixture
+def scrubbed(shown: Page) -> Iterator[Page]:
+    """As `shown`; afterwards the run is back at its end, and as fast as it was."""
+    yield shown
+    bar_of(shown).get_by_label("Speed").select_option("1")
+    shown.evaluate("() => { const p = window.inferencePage.playerFor('sample'); p.pause(); p.seek(p.events.length); }")
+    expect(bar_of(shown).locator(".transport-where")).to_have_text("step 85 of 85")
 
 
 def player(page: Page, expression: str, channel: str = "sample") -> object:
@@ -90,18 +110,16 @@ def press_run(page: Page) -> None:
 # ---- pages --------------------------------------------------------------------------------------------------------
 
 
-def test_a_page_opens_on_a_recorded_run_without_a_model(page: Page, url: str, no_model: None) -> None:
-    bar = opened(page, url)
-    expect(bar.locator(".transport-state")).to_have_text("Recorded on a made-up machine, 2026-11-29")
-    expect(page.locator("h1:visible")).to_have_count(1)
-    expect(page.locator("#engine")).to_contain_text("Recorded runs only")
-    expect(page).to_have_title("Speculation · Inference in the open")
+def test_a_page_opens_on_a_recorded_run_without_a_model(shown: Page) -> None:
+    expect(bar_of(shown).locator(".transport-state")).to_have_text("Recorded on a made-up machine, 2026-11-29")
+    expect(shown.locator("h1:visible")).to_have_count(1)
+    expect(shown.locator("#engine")).to_contain_text("Recorded runs only")
+    expect(shown).to_have_title("Speculation · Inference in the open")
 
 
-def test_without_a_model_running_says_why_not(page: Page, url: str, no_model: None) -> None:
-    opened(page, url)
-    page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.locator("#sample-problem")).to_contain_text("started without a model")
+def test_without_a_model_running_says_why_not(shown: Page) -> None:
+    shown.get_by_role("button", name="Run", exact=True).click()
+    expect(shown.locator("#sample-problem")).to_contain_text("started without a model")
 
 
 def test_chapters_and_languages_are_links_that_keep_the_settings(page: Page, url: str, no_model: None) -> None:
@@ -134,22 +152,6 @@ def test_the_lesson_in_the_address_is_open_and_follows_the_tabs(page: Page, url:
     page.wait_for_url(f"{url}/?lesson=sample")
 
 
-def test_the_header_says_how_far_the_model_is(page: Page, url: str) -> None:
-    is_seen = threading.Event()
-
-    def make(progress: object) -> FakeEngine:
-        progress(0.42, "converting")
-        is_seen.wait(180)
-        return FakeEngine()
-
-    live.start_with(make)
-    page.goto(url, wait_until="commit")
-    expect(page.locator("#engine")).to_contain_text("42 %")
-    is_seen.set()
-    expect(page.locator("#engine")).to_contain_text("fake is ready")
-    live.start_with(None)
-
-
 RECORDED = {"/": "Recorded on a made-up machine, 2026-11-29", "/zh/": "录制于 a made-up machine，2026-11-29"}
 WEIGHTS = f"fake 00000000…; the engine here runs {'other' * 8}… d0d0d0d0…"
 OTHER = {"/": f", with other weights: {WEIGHTS}", "/zh/": "，所用权重不同：录制时是 fake 00000000…，这里的引擎是 other"}
@@ -168,60 +170,71 @@ def test_a_run_recorded_with_other_weights_than_the_engines_says_so_once_they_ar
     live.start_with(None)
 
 
-def test_a_run_recorded_with_the_engines_weights_says_nothing_of_them(page: Page, url: str, engine: None) -> None:
+def test_the_header_says_how_far_the_model_is_and_nothing_is_said_of_weights_that_a_run_was_recorded_with(
+    page: Page, url: str
+) -> None:
+    is_seen = threading.Event()
+
+    def make(progress: object) -> FakeEngine:
+        progress(0.42, "converting")
+        is_seen.wait(180)
+        return FakeEngine()
+
+    live.start_with(make)
     bar = opened(page, url)
+    expect(page.locator("#engine")).to_contain_text("42 %")
+    is_seen.set()
     expect(page.locator("#engine")).to_contain_text("fake is ready")
     expect(bar.locator(".transport-state")).to_have_text(RECORDED["/"])
+    live.start_with(None)
 
 
 # ---- the player ---------------------------------------------------------------------------------------------------
 
 
-def test_arrow_keys_and_buttons_step_through_a_run(page: Page, url: str, no_model: None) -> None:
-    bar = opened(page, url)
+def test_arrow_keys_and_buttons_step_through_a_run(scrubbed: Page) -> None:
+    bar = bar_of(scrubbed)
     where = bar.locator(".transport-where")
-    page.locator("h1:visible").click()
-    page.keyboard.press("ArrowLeft")
+    scrubbed.locator("h1:visible").click()
+    scrubbed.keyboard.press("ArrowLeft")
     expect(where).to_have_text("step 84 of 85")
     bar.get_by_role("button", name="One step back").click()
     expect(where).to_have_text("step 83 of 85")
-    page.keyboard.press("ArrowRight")
+    scrubbed.keyboard.press("ArrowRight")
     expect(where).to_have_text("step 84 of 85")
-    page.get_by_label("Prompt").press("ArrowLeft")
+    scrubbed.get_by_label("Prompt").press("ArrowLeft")
     expect(where).to_have_text("step 84 of 85")
     bar.locator(".transport-slider").fill("3")
     expect(where).to_have_text("step 3 of 85")
 
 
-def test_going_back_gives_the_state_as_it_was(page: Page, url: str, no_model: None) -> None:
-    opened(page, url)
+def test_going_back_gives_the_state_as_it_was(scrubbed: Page) -> None:
     state = """(cursor) => {
         const p = window.inferencePage.playerFor('sample');
         p.seek(cursor);
         return JSON.stringify(p.state);
     }"""
     for cursor in (327, 40, 200, 199, 0, 327):
-        fresh = page.evaluate(
+        fresh = scrubbed.evaluate(
             """async (cursor) => {
                 const p = window.inferencePage.playerFor('sample');
                 const fold = await import(new URL(window.inferencePage.site + 'fold.js', document.baseURI).href);
                 return JSON.stringify(fold.fold(p.events, cursor));
             }""",
-            min(cursor, player(page, "events.length")),
+            min(cursor, player(scrubbed, "events.length")),
         )
-        assert page.evaluate(state, cursor) == fresh
+        assert scrubbed.evaluate(state, cursor) == fresh
 
 
-def test_a_race_is_replayed_with_both_at_their_own_pace(page: Page, url: str, no_model: None) -> None:
+def test_a_race_is_replayed_with_both_at_their_own_pace(shown: Page) -> None:
     """Both used the engine by turns, so the replay lasts as long as the longer of the two, not as their sum."""
-    opened(page, url)
     clocks = json.loads(
-        page.evaluate(
+        shown.evaluate(
             """JSON.stringify(Object.fromEntries(window.inferencePage.playerFor('sample').events
                .filter((e) => e.type === 'RoundFinished').map((e) => [e.request_id, e.request_clock])))"""
         )
     )
-    assert player(page, "duration") == pytest.approx(max(clocks.values()), rel=0.05)
+    assert player(shown, "duration") == pytest.approx(max(clocks.values()), rel=0.05)
 
 
 SEE_IT_BEGIN = """() => {
@@ -237,18 +250,18 @@ MOVED = """() => {
 }"""
 
 
-def test_play_moves_through_the_run_and_slow_motion_is_slower(page: Page, url: str, no_model: None) -> None:
-    bar = opened(page, url)
+def test_play_moves_through_the_run_and_slow_motion_is_slower(scrubbed: Page) -> None:
+    bar = bar_of(scrubbed)
     bar.get_by_label("Speed").select_option("0.1")
-    page.evaluate(SEE_IT_BEGIN)
+    scrubbed.evaluate(SEE_IT_BEGIN)
     bar.get_by_role("button", name="Play").click()
-    shown, took = page.wait_for_function(MOVED).json_value()
+    shown, took = scrubbed.wait_for_function(MOVED).json_value()
     assert 0.01 < shown <= 0.1 * took
     bar.get_by_role("button", name="Pause").click()
-    page.evaluate("window.inferencePage.playerFor('sample').speed = 0.1")
-    here = player(page, "cursor")
-    frames(page, 20)
-    assert player(page, "cursor") == here
+    scrubbed.evaluate("window.inferencePage.playerFor('sample').speed = 0.1")
+    here = player(scrubbed, "cursor")
+    frames(scrubbed, 20)
+    assert player(scrubbed, "cursor") == here
     bar.get_by_label("Speed").select_option("2")
     bar.get_by_role("button", name="Play").click()
     expect(bar.locator(".transport-where")).to_have_text("step 85 of 85")
@@ -355,34 +368,35 @@ def test_an_unknown_run_says_so_on_the_page(page: Page, watch: Watch, url: str, 
 # ---- the reader ---------------------------------------------------------------------------------------------------
 
 
-def test_a_prediction_is_kept_and_can_be_changed(page: Page, url: str, no_model: None) -> None:
+def test_predictions_are_kept_and_can_be_changed_and_a_number_is_predicted_with_the_keyboard(
+    page: Page, url: str, no_model: None
+) -> None:
     opened(page, url)
-    box = page.locator(".predict-box:visible").first
+    box, number = (page.locator(".predict-box:visible").nth(at) for at in range(2))
     expect(box.get_by_role("button", name="Commit")).to_be_disabled()
     box.get_by_label("Between 1 and 5").check()
     box.get_by_role("button", name="Commit").click()
     expect(box.locator(".predict-yours")).to_contain_text("Between 1 and 5")
+    expect(number.locator("output")).to_have_text("?")
+    number.get_by_role("slider").press("ArrowRight")
+    expect(number.locator("output")).to_have_text("55 %")
+    number.get_by_role("button", name="Commit").click()
+    expect(number.locator(".predict-yours")).to_contain_text("55 %")
     page.reload()
     expect(box.locator(".predict-yours")).to_contain_text("Between 1 and 5")
+    expect(number.locator(".predict-yours")).to_contain_text("55 %")
     box.get_by_role("button", name="Change it").click()
     expect(box.get_by_label("Between 1 and 5")).to_be_checked()
 
 
-def test_a_number_is_predicted_with_the_keyboard(page: Page, url: str, no_model: None) -> None:
-    opened(page, url)
-    box = page.locator(".predict-box:visible").nth(1)
-    expect(box.locator("output")).to_have_text("?")
-    box.get_by_role("slider").press("ArrowRight")
-    expect(box.locator("output")).to_have_text("55 %")
-    box.get_by_role("button", name="Commit").click()
-    expect(box.locator(".predict-yours")).to_contain_text("55 %")
-
-
 @pytest.mark.parametrize(
     ("query", "prompt", "tokens"),
-    [("tokens=40&prompt=hello+world", "hello world", "40"), ("tokens=9999", "The capital of France is", "24"),
-     ("tokens=x&drafter=evil", "The capital of France is", "24"), ("prompt=%3Cimg+src%3Dx%3E", "<img src=x>", "24")],
-)  # fmt: skip
+    [
+        ("tokens=40&prompt=hello+world", "hello world", "40"),
+        ("tokens=9999&prompt=%3Cimg+src%3Dx%3E", "<img src=x>", "24"),
+        ("tokens=x&drafter=evil", "The capital of France is", "24"),
+    ],
+)
 def test_a_link_sets_what_it_may_set(
     page: Page, url: str, no_model: None, query: str, prompt: str, tokens: str
 ) -> None:
@@ -391,76 +405,88 @@ def test_a_link_sets_what_it_may_set(
     expect(page.get_by_label("number input for Tokens")).to_have_value(tokens)
 
 
-def test_a_copied_link_holds_what_differs(page: Page, url: str, no_model: None) -> None:
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    opened(page, url)
-    page.get_by_label("Prompt").fill("a & b")
-    page.get_by_role("button", name="Copy a link").click()
-    expect(page.locator("#toast")).to_have_text("Link copied")
-    assert page.evaluate("navigator.clipboard.readText()") == f"{url}/?lesson=sample&prompt=a+%26+b"
+def test_a_copied_link_holds_what_differs(shown: Page, url: str) -> None:
+    shown.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    prompt = shown.get_by_label("Prompt")
+    before = prompt.input_value()
+    prompt.fill("a & b")
+    shown.get_by_role("button", name="Copy a link").click()
+    expect(shown.locator("#toast")).to_have_text("Link copied")
+    assert shown.evaluate("navigator.clipboard.readText()") == f"{url}/?lesson=sample&prompt=a+%26+b"
+    prompt.fill(before)
+    shown.wait_for_url(lambda address: "prompt" not in address)
 
 
 def retold(page: Page, way: str) -> None:
-    """Bring the page up anew, by one of three ways."""
+    """Bring the page up anew, by one of three ways; there is a way back from the other language."""
     before = page.evaluate("performance.timeOrigin")
     if way == "reload":
         page.reload(wait_until="commit")
-    else:
+    elif way == "language":
         page.get_by_role("link", name="中文").click()
         expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
-    if way == "back":
-        before = page.evaluate("performance.timeOrigin")
+    else:
         page.go_back(wait_until="commit")
         expect(page.locator("html")).to_have_attribute("lang", "en")
     wait_for(lambda: page.evaluate("performance.timeOrigin") != before)
 
 
-WAYS = ("reload", "language", "back")
 LONG = "word " * 300  # more than fits a link
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("prompt", ["a & b", LONG], ids=["short", "long"])
-def test_what_the_reader_typed_and_chose_survives(page: Page, url: str, no_model: None, way: str, prompt: str) -> None:
-    opened(page, url)
+def type_settings(page: Page, prompt: str, tokens: str) -> None:
+    """What a reader types and chooses."""
     page.get_by_label("Prompt").fill(prompt)
-    page.get_by_label("number input for Tokens").fill("31")
+    page.get_by_label("number input for Tokens").fill(tokens)
     page.get_by_label("number input for Tokens").press("Tab")
-    if way == "reload":
-        page.wait_for_url("**tokens=31**")
-    retold(page, way)
-    expect(page.get_by_label("Prompt")).to_have_value(prompt)
-    expect(page.get_by_label("number input for Tokens")).to_have_value("31")
-    assert len(page.url) < 200
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_run_that_goes_on_is_on_the_page_again_and_ends_there(
-    page: Page, url: str, unhurried: Unhurried, way: str
-) -> None:
+@pytest.mark.parametrize("prompt", ["a & b", LONG], ids=["short", "long"])
+def test_what_the_reader_typed_and_chose_survives(page: Page, url: str, no_model: None, prompt: str) -> None:
+    opened(page, url)
+    other = f"{prompt}!"
+    for way, typed, tokens in (("reload", prompt, "31"), ("language", other, "32"), ("back", other, "32")):
+        if way != "back":
+            type_settings(page, typed, tokens)
+        if way == "reload":
+            page.wait_for_url("**tokens=31**")
+        retold(page, way)
+        expect(page.get_by_label("Prompt"), way).to_have_value(typed)
+        expect(page.get_by_label("number input for Tokens"), way).to_have_value(tokens)
+        assert len(page.url) < 200, way
+
+
+def test_a_run_that_goes_on_is_on_the_page_again_and_ends_there(page: Page, url: str, unhurried: Unhurried) -> None:
     opened(page, f"{url}/?lesson=sample&tokens=400")
-    press_run(page)
-    run_id = player(page, "runId")
-    wait_for(lambda: player(page, "events.length") > 20)
-    retold(page, way)
-    run = live.find(run_id)
-    assert not run.ending
-    unhurried.hurry.set()
-    at_rest(page, "sample")
-    assert player(page, "runId") == run_id
-    assert (run.ending, player(page, "events.length")) == ("finished", len(run.events))
-    expect(page.locator("#sample-done")).to_have_text(f"{len(run.events)} events")
+    for ways in (("reload",), ("language", "back"), ("language",)):
+        unhurried.hurry.clear()
+        press_run(page)
+        run_id = player(page, "runId")
+        wait_for(lambda: player(page, "events.length") > 20)
+        for way in ways:
+            retold(page, way)
+        run = live.find(run_id)
+        assert not run.ending, ways
+        unhurried.hurry.set()
+        at_rest(page, "sample")
+        assert player(page, "runId") == run_id, ways
+        assert (run.ending, player(page, "events.length")) == ("finished", len(run.events)), ways
+        expect(page.locator("#sample-done"), str(ways)).to_have_text(f"{len(run.events)} events")
 
 
-@pytest.mark.parametrize(
-    "run_id", ["forgotten", "recorded-nothing", "../../healthz", "<img src=x>", "%F0%9F%98%80", "a" * 4000]
-)
-def test_a_run_in_the_address_that_is_none_leaves_the_recorded_one(
-    page: Page, url: str, no_model: None, run_id: str
+NO_RUNS = ("forgotten", "recorded-nothing", "../../healthz", "<img src=x>", "%F0%9F%98%80", "a" * 4000)
+NO_TEXTS = ("null", "5", "[]", '{"sample":5}', '{"sample":{"prompt":5}}', "junk")
+
+
+@pytest.mark.parametrize(("run_id", "kept"), list(zip(NO_RUNS, NO_TEXTS, strict=True)))
+def test_a_run_in_the_address_that_is_none_and_what_another_page_left_in_the_tab_do_no_harm(
+    page: Page, url: str, no_model: None, run_id: str, kept: str
 ) -> None:
-    opened(page, f"{url}/?lesson=sample&tokens=31&run={run_id}")
+    page.add_init_script(f"sessionStorage.setItem('inference-texts', '{kept}')")
+    opened(page, f"{url}/?lesson=sample&tokens=31&here=prompt,tokens,__proto__&run={run_id}")
     assert player(page, "runId") == "recorded-sample"
     expect(page.get_by_label("number input for Tokens")).to_have_value("31")
+    expect(page.get_by_label("Prompt")).to_have_value("The capital of France is")
     page.wait_for_url(f"{url}/?lesson=sample&tokens=31")
 
 
@@ -472,13 +498,6 @@ def test_a_copied_link_holds_no_run(page: Page, url: str, engine: None) -> None:
     page.get_by_role("button", name="Copy a link").click()
     expect(page.locator("#toast")).to_have_text("Link copied")
     assert page.evaluate("navigator.clipboard.readText()") == f"{url}/?lesson=sample&tokens=4"
-
-
-@pytest.mark.parametrize("kept", ["null", "5", "[]", '{"sample":5}', '{"sample":{"prompt":5}}', "junk"])
-def test_what_another_page_left_in_the_tab_does_no_harm(page: Page, url: str, no_model: None, kept: str) -> None:
-    page.add_init_script(f"sessionStorage.setItem('inference-texts', '{kept}')")
-    opened(page, f"{url}/?lesson=sample&here=prompt,tokens,__proto__")
-    expect(page.get_by_label("Prompt")).to_have_value("The capital of France is")
 
 
 def test_a_run_is_downloaded_and_opened_again(page: Page, url: str, no_model: None, tmp_path: Path) -> None:
@@ -500,9 +519,9 @@ def test_a_run_is_downloaded_and_opened_again(page: Page, url: str, no_model: No
     ],
 )
 def test_a_file_that_is_no_run_is_refused_with_a_sentence(
-    page: Page, url: str, no_model: None, tmp_path: Path, path: str, name: str, sentence: str
+    shared: SharedPages, url: str, no_model: None, tmp_path: Path, path: str, name: str, sentence: str
 ) -> None:
-    opened(page, f"{url}{path}")
+    page = shared.page(f"{url}{path}", opened)
     file = tmp_path / name
     file.write_bytes(b"junk")
     page.locator("input[type=file]").set_input_files(file)
@@ -512,9 +531,9 @@ def test_a_file_that_is_no_run_is_refused_with_a_sentence(
 
 @pytest.mark.parametrize(("path", "language", "more"), [("/", "en", "More lessons"), ("/zh/", "zh-CN", "更多课程")])
 def test_gradios_own_words_are_in_the_pages_language(
-    page: Page, url: str, no_model: None, path: str, language: str, more: str
+    shared: SharedPages, url: str, no_model: None, path: str, language: str, more: str
 ) -> None:
-    opened(page, f"{url}{path}")
+    page = shared.page(f"{url}{path}", opened)
     assert page.evaluate("navigator.language") == language
     expect(page.locator(f"button[aria-label='{more}']")).to_have_count(1)
     expect(page.locator("button[aria-label='More tabs']")).to_have_count(0)
@@ -540,19 +559,17 @@ def test_focus_is_visible_and_the_skip_link_comes_first(page: Page, url: str, no
     expect(page.locator(":focus")).to_have_css("outline-style", "solid")
 
 
-def test_code_formulas_and_interview_answers_are_on_the_page(page: Page, url: str, no_model: None) -> None:
-    opened(page, url)
-    expect(page.locator(".derivation .katex-display")).to_have_count(2)
-    page.get_by_role("button", name="BlockPool.append").click()
-    expect(page.locator(".code-view.prose:visible")).to_contain_text("def append")
-    page.get_by_role("button", name="In thirty seconds").click()
-    expect(page.get_by_text("Yes, by rejection sampling.")).to_be_visible()
-    expect(page.locator("table.figures")).to_contain_text("a<b")
+def test_code_formulas_and_interview_answers_are_on_the_page(shown: Page) -> None:
+    expect(shown.locator(".derivation .katex-display")).to_have_count(2)
+    shown.get_by_role("button", name="BlockPool.append").click()
+    expect(shown.locator(".code-view.prose:visible")).to_contain_text("def append")
+    shown.get_by_role("button", name="In thirty seconds").click()
+    expect(shown.get_by_text("Yes, by rejection sampling.")).to_be_visible()
+    expect(shown.locator("table.figures")).to_contain_text("a<b")
 
 
-def test_a_chart_links_to_no_other_site(page: Page, url: str, no_model: None) -> None:
-    opened(page, url)
-    page.locator(".chart .plotly").first.hover()
-    expect(page.locator(".chart .modebar-btn").first).to_be_visible()
-    hosts = page.locator("a[href]").evaluate_all("links => links.map(link => new URL(link.href, location).host)")
+def test_a_chart_links_to_no_other_site(shown: Page, url: str) -> None:
+    shown.locator(".chart .plotly").first.hover()
+    expect(shown.locator(".chart .modebar-btn").first).to_be_visible()
+    hosts = shown.locator("a[href]").evaluate_all("links => links.map(link => new URL(link.href, location).host)")
     assert set(hosts) == {url.removeprefix("http://")}

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from playwright.sync_api import Page, expect
+from shared_pages import SharedPages
 from stage_page import mounted
 from toy_race import TOYS, of, toy_race
 
@@ -37,10 +38,16 @@ PICK_ALL = """async (selector) => {
 }"""
 
 
+def inspected(shared: SharedPages, name: str, language: str = "en") -> Page:
+    """A page with a race and the inspector, opened once for all tests that pick what they look at."""
+    return shared.page(
+        f"{name} {language}", lambda page, _: mounted(page, toy_race(TOYS[name]), ["race", "inspector"], language)
+    )
+
+
 @pytest.mark.parametrize("name", ["sampled", "lookup"])
-def test_every_draft_s_numbers_are_the_trace_s(page: Page, name: str) -> None:
-    events = toy_race(TOYS[name])
-    mounted(page, events, ["race", "inspector"])
+def test_every_draft_s_numbers_are_the_trace_s(shared: SharedPages, name: str) -> None:
+    events, page = toy_race(TOYS[name]), inspected(shared, name)
     verified = {event.round: event for event in of(events, Verified)}
     picked = page.evaluate(PICK_ALL, ".race-speculative .race-token:not([data-draft='-1'])")
     assert len(picked) == sum(len(event.token_ids) for event in verified.values())
@@ -58,9 +65,8 @@ def test_every_draft_s_numbers_are_the_trace_s(page: Page, name: str) -> None:
             assert item["verdict"].startswith("Never looked at")
 
 
-def test_the_bars_are_the_trace_s_laws_and_hold_the_token(page: Page) -> None:
-    events = toy_race(TOYS["sampled"])
-    mounted(page, events, ["race", "inspector"])
+def test_the_bars_are_the_trace_s_laws_and_hold_the_token(shared: SharedPages) -> None:
+    events, page = toy_race(TOYS["sampled"]), inspected(shared, "sampled")
     laws = {(event.round, event.position): event for event in of(events, Inspected)}
     picked = page.evaluate(PICK_ALL, ".race-speculative .fate-resampled")
     assert picked
@@ -76,9 +82,8 @@ def test_the_bars_are_the_trace_s_laws_and_hold_the_token(page: Page) -> None:
         assert item["residual"] == subject["figures"]["inspector-law-residual"] > 0
 
 
-def test_at_temperature_zero_no_coin_is_shown(page: Page) -> None:
-    events = toy_race(TOYS["greedy"])
-    mounted(page, events, ["race", "inspector"])
+def test_at_temperature_zero_no_coin_is_shown(shared: SharedPages) -> None:
+    page = inspected(shared, "greedy")
     for item in page.evaluate(PICK_ALL, ".race-speculative .race-token:not([data-draft='-1'])"):
         assert item["u"] is item["chance"] is None
         rejected = "argmax differs" in item["verdict"]
@@ -86,8 +91,8 @@ def test_at_temperature_zero_no_coin_is_shown(page: Page) -> None:
     assert page.locator(".inspector-bar").count() == 0
 
 
-def test_a_point_mass_has_a_one_hot_q(page: Page) -> None:
-    mounted(page, toy_race(TOYS["lookup"]), ["race", "inspector"])
+def test_a_point_mass_has_a_one_hot_q(shared: SharedPages) -> None:
+    page = inspected(shared, "lookup")
     picked = page.evaluate(PICK_ALL, ".race-speculative .race-ghost.is-rejected")
     assert picked
     for item in picked:
@@ -118,9 +123,8 @@ def test_with_nothing_picked_a_doubtful_refusal_is_shown_and_marked(page: Page) 
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_at_temperature_zero_nothing_is_said_to_be_drawn(page: Page, language: str) -> None:
-    t = load("live_lab", language)
-    mounted(page, toy_race(TOYS["greedy"]), ["race", "inspector"], language)
+def test_at_temperature_zero_nothing_is_said_to_be_drawn(shared: SharedPages, language: str) -> None:
+    t, page = load("live_lab", language), inspected(shared, "greedy", language)
     page.locator(".race-vanilla .race-token").first.click()
     verdict = page.locator(".inspector-verdict")
     expect(verdict).to_have_text(t("stage.verdict.first.greedy"))

@@ -3,6 +3,7 @@
 import pytest
 from odd_races import in_chunks, stopped
 from playwright.sync_api import Page, expect
+from shared_pages import SharedPages
 from stage_page import mounted, seek
 from toy_race import TOYS, of, toy_race
 
@@ -21,9 +22,15 @@ RACES = {name: toy_race(toy) for name, toy in TOYS.items()} | {"chunks": in_chun
 IDENTITY = """async () => (await import(`${location.origin}/account.js`)).account(player.state).identity"""
 
 
+def race_page(shared: SharedPages, name: str) -> Page:
+    """A page with a race at its end, opened once for all tests that leave it there."""
+    return shared.page(name, lambda page, _: mounted(page, RACES[name], ["ribbon", "caches", "ledger"]))
+
+
 @pytest.fixture(params=RACES)
-def events(request: pytest.FixtureRequest) -> list[Event]:
-    return RACES[request.param]
+def race(request: pytest.FixtureRequest, shared: SharedPages) -> tuple[Page, list[Event]]:
+    """Each race's page, and its events."""
+    return race_page(shared, request.param), RACES[request.param]
 
 
 def texts(page: Page, selector: str) -> list[str]:
@@ -31,8 +38,8 @@ def texts(page: Page, selector: str) -> list[str]:
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_the_ribbon_has_every_round_with_what_it_kept_and_lost(page: Page, events: list[Event], lane: str) -> None:
-    mounted(page, events, ["ribbon"])
+def test_the_ribbon_has_every_round_with_what_it_kept_and_lost(race: tuple[Page, list[Event]], lane: str) -> None:
+    page, events = race
     shown = page.evaluate(
         """(lane) => [...document.querySelectorAll(`.ribbon-${lane} .ribbon-round`)].map((round) =>
              ["kept", "lost"].map((part) => round.querySelector(`.ribbon-${part}`).childElementCount))""",
@@ -63,8 +70,8 @@ def test_a_click_on_a_round_goes_there_and_keys_go_on(page: Page) -> None:
     expect(page.locator(".inspector-where")).to_contain_text(f"round {bill.round + 1}")
 
 
-def test_caches_and_tables_are_as_they_were(page: Page, events: list[Event]) -> None:
-    mounted(page, events, ["caches"])
+def test_caches_and_tables_are_as_they_were(race: tuple[Page, list[Event]]) -> None:
+    page, events = race
     for cursor in range(20, len(events), 61):
         seek(page, cursor)
         state = fold(events[:cursor])
@@ -78,8 +85,8 @@ def test_caches_and_tables_are_as_they_were(page: Page, events: list[Event]) -> 
     assert page.locator(".caches-table li").count() == 0
 
 
-def test_the_ledger_s_arithmetic_is_python_s_at_every_moment(page: Page, events: list[Event]) -> None:
-    mounted(page, events, ["ledger"])
+def test_the_ledger_s_arithmetic_is_python_s_at_every_moment(race: tuple[Page, list[Event]]) -> None:
+    page, events = race
     for cursor in [*range(30, len(events), 83), len(events)]:
         own = page.evaluate(
             """async (cursor) => {
@@ -109,8 +116,8 @@ def test_the_ledger_s_arithmetic_is_python_s_at_every_moment(page: Page, events:
         assert own["costs"]["c"] == pytest.approx(account.c)
 
 
-def test_the_ledger_says_what_lost_and_whether_the_texts_are_the_same(page: Page) -> None:
-    mounted(page, toy_race(TOYS["greedy"]), ["ledger"])
+def test_the_ledger_says_what_lost_and_whether_the_texts_are_the_same(shared: SharedPages) -> None:
+    page = race_page(shared, "greedy")
     expect(page.locator(".ledger-reason")).to_contain_text("too dear")
     expect(page.locator(".ledger-identity")).to_have_text("Identical: yes, all 64 tokens.")
 
@@ -125,6 +132,6 @@ def test_a_stopped_race_is_identical_so_far_in_python_and_on_the_page(page: Page
     assert (own["differsAt"], own["areFinished"], own["length"]) == (account.differs_at, account.are_finished, 9)
 
 
-def test_texts_above_temperature_zero_may_differ(page: Page) -> None:
-    mounted(page, toy_race(TOYS["sampled"]), ["ledger"])
+def test_texts_above_temperature_zero_may_differ(shared: SharedPages) -> None:
+    page = race_page(shared, "sampled")
     expect(page.locator(".ledger-identity")).to_have_text(T("stage.ledger.identity.law"))

@@ -10,9 +10,10 @@ from fake_engine import FakeEngine
 from page_watch import Watch
 from playwright.sync_api import Browser, Page, expect
 from sample_app import served, wait_for
+from shared_pages import SharedPages
 from toy_race import Costs, Toy, toy_race
 from unhurried import Unhurried
-from waits import all_drawn, at_rest, frames, page_fits
+from waits import all_drawn, at_rest, frames, page_fits, toasts_gone
 
 import app
 from engine import save_trace
@@ -86,9 +87,10 @@ def value_of(page: Page, label: str) -> str:
 
 @pytest.mark.parametrize("path", ["/", "/zh/"])
 def test_the_race_and_the_button_that_runs_it_are_on_the_first_screen(
-    page: Page, url: str, no_model: None, path: str
+    shared: SharedPages, url: str, no_model: None, path: str
 ) -> None:
-    opened(page, url + path)
+    page = shared.page(url + path, opened)
+    page.evaluate("scrollTo(0, 0)")
     for part in (
         ".race-vanilla .race-text",
         ".race-speculative .race-text",
@@ -101,6 +103,13 @@ def test_the_race_and_the_button_that_runs_it_are_on_the_first_screen(
     page.wait_for_function(f"() => ({tops})('#lab-run') < ({tops})('.race-lanes')")
     expect(page.locator(".inspector-verdict")).to_be_visible()
     expect(page.locator("h1:visible")).to_have_count(1)
+
+
+def test_the_chinese_page_speaks_chinese(shared: SharedPages, url: str, no_model: None) -> None:
+    page = shared.page(f"{url}/zh/", opened)
+    expect(page.locator(".race-vanilla .race-title")).to_have_text("普通解码")
+    expect(page.locator(".inspector-verdict")).to_contain_text("被拒")
+    expect(page.locator("#lab-sentence")).to_contain_text("投机解码更慢")
 
 
 SHIFTS = """window.shifts = [];
@@ -124,17 +133,19 @@ def test_little_moves_while_the_page_comes_up(page: Page, url: str, no_model: No
 
 @pytest.mark.parametrize("path", ["/", "/zh/"])
 def test_on_a_phone_both_lanes_are_on_the_first_screen_and_nothing_sticks_out(
-    phone: Page, url: str, no_model: None, path: str
+    shared: SharedPages, url: str, no_model: None, path: str
 ) -> None:
-    opened(phone, url + path)
+    phone = shared.phone(url + path, opened)
+    phone.evaluate("scrollTo(0, 0)")
     page_fits(phone)
     for lane in ("vanilla", "speculative"):
         assert phone.locator(f".race-{lane} .race-text .race-token").first.bounding_box()["y"] < 800, lane
 
 
 @pytest.mark.parametrize("path", ["/", "/zh/"])
-def test_on_a_phone_run_is_always_under_the_thumb(phone: Page, url: str, no_model: None, path: str) -> None:
-    opened(phone, url + path)
+def test_on_a_phone_run_is_always_under_the_thumb(shared: SharedPages, url: str, no_model: None, path: str) -> None:
+    phone = shared.phone(url + path, opened)
+    phone.evaluate("scrollTo(0, 0)")
     for distance in (0, 500, 500):
         phone.evaluate(f"window.scrollBy(0, {distance})")
         box = phone.locator("#lab-run").bounding_box()
@@ -142,12 +153,14 @@ def test_on_a_phone_run_is_always_under_the_thumb(phone: Page, url: str, no_mode
         assert box["height"] >= 40
 
 
-def test_on_a_phone_a_touched_token_is_explained_in_view(phone: Page, url: str, no_model: None) -> None:
-    opened(phone, url)
+def test_on_a_phone_a_touched_token_is_explained_in_view(shared: SharedPages, url: str, no_model: None) -> None:
+    phone = shared.phone(f"{url}/", opened)
     phone.locator(".race-speculative .race-token").nth(2).tap()
     expect(phone.locator(".stage-inspector")).to_have_class(re.compile("is-lifted"))
     box = phone.locator(".inspector-verdict").bounding_box()
     assert 0 < box["y"] < box["y"] + box["height"] <= 844
+    phone.get_by_role("button", name=T["en"]("stage.inspector.close")).tap()
+    expect(phone.locator(".stage-inspector")).not_to_have_class(re.compile("is-lifted"))
 
 
 SEE_IT_PLAY = """const look = () => {
@@ -166,11 +179,12 @@ def test_a_first_visit_plays_the_run_once_under_the_tour(page: Page, url: str, n
     wait_for(lambda: not player(page, "isPlaying"))
 
 
-def test_without_a_model_running_says_why_not(page: Page, url: str, no_model: None) -> None:
-    opened(page, url)
+def test_without_a_model_running_says_why_not(shared: SharedPages, url: str, no_model: None) -> None:
+    page = shared.page(f"{url}/", opened)
     page.locator("#lab-run").click()
     expect(page.locator("#lab-remark")).to_contain_text("started without a model")
     assert player(page, "runId") == "recorded-live_lab"
+    toasts_gone(page)
 
 
 def test_a_preset_shows_its_recorded_run_and_sets_the_controls(page: Page, url: str, no_model: None) -> None:
@@ -183,8 +197,9 @@ def test_a_preset_shows_its_recorded_run_and_sets_the_controls(page: Page, url: 
     expect(page.locator("#lab-sentence")).to_contain_text("recorded · a made-up machine, 2026-11-30")
 
 
-def test_a_live_race_runs_and_is_reconciled(page: Page, url: str, engine: list) -> None:
+def test_a_live_race_from_an_empty_stage_runs_and_is_reconciled(page: Page, url: str, engine: list) -> None:
     opened(page, f"{url}/?lesson=live_lab&n=24")
+    expect(page.locator(".race-outcome")).to_have_text(T["en"]("stage.race.empty"))
     page.locator("#lab-run").click()
     expect(page.locator(".transport-state")).to_have_text("Ran just now on this machine")
     assert player(page, "about.mode") == "race"
@@ -204,17 +219,20 @@ def test_stop_gives_the_blocks_back_and_can_be_pressed_twice(page: Page, url: st
     expect(page.locator(".race-vanilla .race-count")).to_contain_text("stopped after")
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize(("path", "language"), [("/", "en"), ("/zh/", "zh")])
 def test_an_empty_prompt_gets_a_sentence_and_the_old_run_stays(
-    page: Page, url: str, engine: list, language: str
+    shared: SharedPages, url: str, engine: list, path: str, language: str
 ) -> None:
-    t = T[language]
-    opened(page, url if language == "en" else f"{url}/zh/")
-    page.get_by_label(t("control.prompt"), exact=True).fill("   ")
+    t, page = T[language], shared.page(url + path, opened)
+    prompt = page.get_by_label(t("control.prompt"), exact=True)
+    before = prompt.input_value()
+    prompt.fill("   ")
     page.locator("#lab-run").click()
     expect(page.locator(".toast-body")).to_contain_text(t("remark.empty"))
     expect(page.locator("#lab-remark")).to_contain_text(t("remark.empty"))
     assert player(page, "runId") == "recorded-live_lab"
+    prompt.fill(before)
+    toasts_gone(page)
 
 
 def test_a_prompt_of_a_hundred_thousand_characters_is_refused_in_words_and_none_of_it_is_cut(
@@ -299,10 +317,10 @@ def test_a_reader_who_leaves_in_mid_run_makes_room_and_leaves_no_block_behind(
     assert unhurried.is_idle
 
 
-def test_a_run_that_its_only_reader_left_goes_on_to_its_end(readers: list, unhurried: Unhurried) -> None:
-    reader = readers[0]
-    run = live.find(start_and_see(reader, unhurried))
-    reader.context.close()
+def test_a_run_that_its_only_reader_left_goes_on_to_its_end(page: Page, url: str, unhurried: Unhurried) -> None:
+    opened(page, f"{url}/?lesson=live_lab&n=256")
+    run = live.find(start_and_see(page, unhurried))
+    page.context.close()
     assert not run.ending
     unhurried.hurry.set()
     wait_for(lambda: bool(run.ending))
@@ -379,30 +397,9 @@ def test_a_link_to_a_preset_s_settings_shows_the_preset_s_run(page: Page, url: s
     expect(page.locator("#lab-sentence")).to_contain_text("times as fast")
 
 
-def test_a_run_from_an_empty_stage_is_reconciled(page: Page, url: str, engine: list) -> None:
-    opened(page, f"{url}/?lesson=live_lab&n=12")
-    page.locator("#lab-run").click()
-    expect(page.locator("#lab-sentence")).to_contain_text("measured")
-
-
 def test_breaking_it_changes_the_settings_and_starts_a_race(page: Page, url: str, engine: list) -> None:
     opened(page, f"{url}/?lesson=live_lab&n=8")
     page.locator("#lab-break-deep").click()
     wait_for(lambda: player(page, "wasLive"))
     expect(page.get_by_label("number input for K, guesses per round")).to_have_value("12")
     expect(page.get_by_label("Drafter")).to_have_value(T["en"]("drafter.early_exit"))
-
-
-def test_the_chinese_page_speaks_chinese(page: Page, url: str, no_model: None) -> None:
-    opened(page, f"{url}/zh/")
-    expect(page.locator(".race-vanilla .race-title")).to_have_text("普通解码")
-    expect(page.locator(".inspector-verdict")).to_contain_text("被拒")
-    expect(page.locator("#lab-sentence")).to_contain_text("投机解码更慢")
-
-
-def test_the_lesson_has_fewer_than_sixty_components() -> None:
-    with mock.patch.object(page, "CHAPTERS", (("speculation", ("live_lab",)),)):
-        built = page.blocks(page.Page("speculation", ("live_lab",), "en"))
-    layout = ("row", "column", "form", "tabs", "tabitem", "accordion")
-    shown = [block for block in built.blocks.values() if block.get_block_name() not in layout]
-    assert len(shown) < 60, sorted(block.get_block_name() for block in shown)

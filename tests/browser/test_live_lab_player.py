@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 from playwright.sync_api import Page, expect
+from shared_pages import SharedPages
 from stage_page import mounted, seek, shown
 from toy_race import toy_race
 
@@ -23,8 +24,8 @@ def own_time(events: list[Event]) -> float:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_replay_takes_as_long_as_the_run_did(page: Page, name: str) -> None:
-    events = recorded_run(name).events
+def test_a_replay_takes_as_long_as_the_run_did(shared: SharedPages, name: str) -> None:
+    page, events = shared.page("bare", lambda page, _: None), recorded_run(name).events  # a fresh document for each
     mounted(page, events, [], mode=mode_of(events))
     assert page.evaluate("player.duration") == pytest.approx(own_time(events), rel=0.01)
 

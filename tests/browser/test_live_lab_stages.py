@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from odd_races import NONSENSE, spoilt
 from playwright.sync_api import Page, expect
+from shared_pages import SharedPages
 from stage_page import mounted, seek
 from toy_language import PIECES, STRANGE
 from toy_race import TOYS, of, toy_race
@@ -24,16 +25,24 @@ def events(request: pytest.FixtureRequest) -> list[Event]:
     return toy_race(TOYS[request.param])
 
 
-def texts(page: Page, selector: str) -> list[str]:
-    return page.evaluate(f"[...document.querySelectorAll('{selector}')].map((node) => node.textContent)")
+@pytest.fixture(params=TOYS)
+def race(request: pytest.FixtureRequest, shared: SharedPages) -> tuple[Page, list[Event]]:
+    """A page with a race at its end, opened once for all tests that only look at it, and the race's events."""
+    events = toy_race(TOYS[request.param])
+
+    def opened(page: Page, name: str) -> None:
+        page.emulate_media(reduced_motion="reduce")  # then the tour stands still
+        mounted(page, events, ["race"])
+
+    return shared.page(request.param, opened), events
 
 
 # ---- the race ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_every_output_token_is_there_once_with_its_fate(page: Page, events: list[Event], lane: str) -> None:
-    mounted(page, events, ["race"])
+def test_every_output_token_is_there_once_with_its_fate(race: tuple[Page, list[Event]], lane: str) -> None:
+    page, events = race
     shown = page.evaluate(
         """(lane) => [...document.querySelectorAll(`.race-${lane} .race-token:not([data-index="-1"])`)].map((node) =>
              [Number(node.dataset.index), [...node.classList].find((name) => name.startsWith("fate-"))])""",
@@ -42,8 +51,8 @@ def test_every_output_token_is_there_once_with_its_fate(page: Page, events: list
     assert shown == [[event.index, f"fate-{event.fate}"] for event in of(events, Sampled, lane)]
 
 
-def test_every_draft_that_died_is_a_ghost_where_it_died(page: Page, events: list[Event]) -> None:
-    mounted(page, events, ["race"])
+def test_every_draft_that_died_is_a_ghost_where_it_died(race: tuple[Page, list[Event]]) -> None:
+    page, events = race
     ghosts = page.evaluate(
         """[...document.querySelectorAll(".race-ghost")].map((node) => [Number(node.dataset.round),
              Number(node.dataset.draft), [...node.classList].find((name) => name.startsWith("is-")),
@@ -60,8 +69,8 @@ def test_every_draft_that_died_is_a_ghost_where_it_died(page: Page, events: list
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_without_ghosts_and_glyphs_a_lane_reads_as_the_text(page: Page, events: list[Event], lane: str) -> None:
-    mounted(page, events, ["race"])
+def test_without_ghosts_and_glyphs_a_lane_reads_as_the_text(race: tuple[Page, list[Event]], lane: str) -> None:
+    page, events = race
     read = page.evaluate(
         """(lane) => {
              const copy = document.querySelector(`.race-${lane} .race-text`).cloneNode(true);

@@ -9,9 +9,10 @@ import pytest
 from fake_engine import FakeEngine
 from playwright.sync_api import Locator, Page, expect
 from sample_app import served
+from shared_pages import SharedPages
 from stage_page import mounted
 from toys import toy_engine
-from waits import all_drawn, at_rest, page_fits, uncut
+from waits import all_drawn, at_rest, page_fits, toasts_gone, uncut
 
 import app
 from engine import Preempted, Request, SamplingParams, encode
@@ -23,6 +24,8 @@ pytestmark = pytest.mark.browser
 PAPER = "#paging-paper"
 LAB = "#paging-blocks"
 BENCH = "#paging-bench"
+EMPTY = load(FRAME, "en")("error.empty_prompt")
+TOO_LONG = load(FRAME, "en")("error.prompt_over_limit", largest=2048)
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +56,21 @@ def lesson(page: Page, url: str) -> Page:
     return opened(page, url)
 
 
+@pytest.fixture
+def shown(shared: SharedPages, url: str) -> Page:
+    """The lesson, opened once for all tests that leave it as they found it."""
+    return shared.page(url, opened)
+
+
+@pytest.fixture
+def scrubbed(shown: Page) -> Iterator[Page]:
+    """As `shown`; afterwards the paper's run is put back to where it stood."""
+    player = "window.inferencePage.playerFor('paging.paper')"
+    cursor = shown.evaluate(f"{player}.cursor")
+    yield shown
+    shown.evaluate(f"{player}.seek({cursor})")
+
+
 def run_live(page: Page) -> None:
     """Press Run and wait until the run is whole on the page."""
     page.locator("#paging-run").click()
@@ -67,63 +85,63 @@ def tile(page: Page, stage: str, block: int) -> Locator:
 # ---- the picture --------------------------------------------------------------------------------------------------
 
 
-def test_question_prediction_and_picture_share_the_first_screen(lesson: Page) -> None:
-    expect(lesson.locator("#paging-predict-reserved .predict-question")).to_be_in_viewport()
-    expect(lesson.locator(f"{PAPER} .blocks-tile").first).to_be_in_viewport(ratio=1)
-    assert lesson.evaluate("scrollY") == 0
+def test_question_prediction_and_picture_share_the_first_screen(shown: Page) -> None:
+    expect(shown.locator("#paging-predict-reserved .predict-question")).to_be_in_viewport()
+    expect(shown.locator(f"{PAPER} .blocks-tile").first).to_be_in_viewport(ratio=1)
+    assert shown.evaluate("scrollY") == 0
 
 
-def test_the_paper_s_example_opens_at_its_copy_with_the_counts_of_figure_8(lesson: Page) -> None:
-    expect(lesson.locator(f"{PAPER} .blocks-tile")).to_have_count(9)
-    expect(tile(lesson, PAPER, 0).locator(".blocks-refs")).to_have_text("×2")
-    expect(tile(lesson, PAPER, 1)).to_contain_text("copied")
-    expect(tile(lesson, PAPER, 2)).to_contain_text("copy of 1")
-    expect(tile(lesson, PAPER, 0)).to_contain_text("Four")
-    expect(lesson.locator(f"{PAPER} .blocks-story li").first).to_contain_text("Slots copied to block 2: 3")
+def test_the_paper_s_example_opens_at_its_copy_with_the_counts_of_figure_8(shown: Page) -> None:
+    expect(shown.locator(f"{PAPER} .blocks-tile")).to_have_count(9)
+    expect(tile(shown, PAPER, 0).locator(".blocks-refs")).to_have_text("×2")
+    expect(tile(shown, PAPER, 1)).to_contain_text("copied")
+    expect(tile(shown, PAPER, 2)).to_contain_text("copy of 1")
+    expect(tile(shown, PAPER, 0)).to_contain_text("Four")
+    expect(shown.locator(f"{PAPER} .blocks-story li").first).to_contain_text("Slots copied to block 2: 3")
 
 
-def test_an_entry_of_a_table_lights_its_block_and_every_entry_that_names_it(lesson: Page) -> None:
-    entries = lesson.locator(f"{LAB} .blocks-entry")
+def test_an_entry_of_a_table_lights_its_block_and_every_entry_that_names_it(shown: Page) -> None:
+    entries = shown.locator(f"{LAB} .blocks-entry")
     entries.first.focus()
     block = int(entries.first.get_attribute("data-block"))
-    expect(tile(lesson, LAB, block)).to_have_class(re.compile("is-picked"))
-    expect(lesson.locator(f"{LAB} .blocks-entry.is-picked")).to_have_count(4)
+    expect(tile(shown, LAB, block)).to_have_class(re.compile("is-picked"))
+    expect(shown.locator(f"{LAB} .blocks-entry.is-picked")).to_have_count(4)
     entries.first.blur()
-    expect(lesson.locator(f"{LAB} .blocks-tile.is-picked")).to_have_count(0)
+    expect(shown.locator(f"{LAB} .blocks-tile.is-picked")).to_have_count(0)
 
 
-def test_a_token_tells_its_address_and_arrows_go_on(lesson: Page) -> None:
-    token = lesson.locator(f"{PAPER} .blocks-tokens .token[data-position='5']")
+def test_a_token_tells_its_address_and_arrows_go_on(shown: Page) -> None:
+    token = shown.locator(f"{PAPER} .blocks-tokens .token[data-position='5']")
     token.click()
-    said = lesson.locator(f"{PAPER} .blocks-address")
+    said = shown.locator(f"{PAPER} .blocks-address")
     expect(said).to_contain_text("5 ÷ 4 = 1, remainder 1")
-    expect(lesson.locator(f"{PAPER} .blocks-slot.is-picked")).to_have_text("ago")
-    lesson.keyboard.press("ArrowLeft")
+    expect(shown.locator(f"{PAPER} .blocks-slot.is-picked")).to_have_text("ago")
+    shown.keyboard.press("ArrowLeft")
     expect(said).to_contain_text("4 ÷ 4 = 1, remainder 0")
 
 
-def test_every_step_is_drawn_with_the_blocks_that_its_tables_name(lesson: Page) -> None:
-    slider = lesson.get_by_label("Step of the run").first
+def test_every_step_is_drawn_with_the_blocks_that_its_tables_name(scrubbed: Page) -> None:
+    slider = scrubbed.get_by_label("Step of the run").first
     for step in range(int(slider.get_attribute("max")) + 1):
         slider.evaluate("(node, value) => { node.value = value; node.dispatchEvent(new Event('input')); }", step)
-        lesson.wait_for_function(
+        scrubbed.wait_for_function(
             """([stage, step]) => document.querySelector('.transport-where').textContent.startsWith(`step ${step} of `)
                && new Set([...document.querySelectorAll(`${stage} .blocks-entry`)].map((one) => one.dataset.block)).size
                === document.querySelectorAll(`${stage} .blocks-tile.is-used`).length""",
             arg=[PAPER, step],
         )
-        text = lesson.locator(PAPER).inner_text()
+        text = scrubbed.locator(PAPER).inner_text()
         assert "{{" not in text
         assert "undefined" not in text
 
 
-def test_after_the_end_freed_blocks_with_a_hash_are_told_from_free_ones(lesson: Page) -> None:
-    lesson.locator(f"{PAPER} .blocks-moment.is-finished").last.click()
-    expect(lesson.locator(f"{PAPER} .blocks-tile.is-used")).to_have_count(0)
-    cached = lesson.locator(f"{PAPER} .blocks-tile.is-cached")
+def test_after_the_end_freed_blocks_with_a_hash_are_told_from_free_ones(scrubbed: Page) -> None:
+    scrubbed.locator(f"{PAPER} .blocks-moment.is-finished").last.click()
+    expect(scrubbed.locator(f"{PAPER} .blocks-tile.is-used")).to_have_count(0)
+    cached = scrubbed.locator(f"{PAPER} .blocks-tile.is-cached")
     expect(cached.first).to_contain_text("findable")
     expect(cached.first.locator(".blocks-hash")).to_have_text(re.compile("^#[0-9a-f]{4}$"))
-    expect(lesson.locator(f"{PAPER} .blocks-tile.is-free").first).to_contain_text("free")
+    expect(scrubbed.locator(f"{PAPER} .blocks-tile.is-free").first).to_contain_text("free")
 
 
 # ---- runs and the pool --------------------------------------------------------------------------------------------
@@ -216,14 +234,17 @@ def test_steps_are_counted_from_the_beginning_of_the_run_while_it_goes_on_and_af
     expect(title).to_have_text(f"In step {marks}")
 
 
-@pytest.mark.parametrize("prompt", ["", "   "])
-def test_an_empty_prompt_is_refused_with_the_lab_s_sentence_here_and_as_a_toast(lesson: Page, prompt: str) -> None:
-    lesson.get_by_label("Prompt A").fill(prompt)
-    lesson.locator("#paging-run").click()
-    sentence = load(FRAME, "en")("error.empty_prompt")
-    expect(lesson.locator(".toast-body")).to_contain_text(sentence)  # first: it goes by itself
-    expect(lesson.locator("#paging-remark [role=alert]")).to_have_text(sentence)
-    expect(lesson.locator(f"{LAB} .blocks-tile.was-copied").first).to_be_visible()
+def test_an_empty_prompt_is_refused_with_the_lab_s_sentence_here_and_as_a_toast(shown: Page) -> None:
+    prompt, remark = shown.get_by_label("Prompt A"), shown.locator("#paging-remark [role=alert]")
+    before = prompt.input_value()
+    for text, sentence in (("", EMPTY), ("word " * 20_000, TOO_LONG), ("   ", EMPTY)):  # each is seen to be new
+        prompt.fill(text)
+        shown.locator("#paging-run").click()
+        expect(shown.locator(".toast-body"), repr(text[:5])).to_contain_text(sentence)  # first: it goes by itself
+        expect(remark, repr(text[:5])).to_have_text(sentence)
+        expect(shown.locator(f"{LAB} .blocks-tile.was-copied").first).to_be_visible()
+        toasts_gone(shown)
+    prompt.fill(before)
 
 
 def test_the_pool_refuses_in_words_and_goes_on_after_a_free(lesson: Page) -> None:
@@ -259,34 +280,39 @@ def test_a_click_on_a_sequence_that_the_click_before_freed_is_answered_in_words(
     expect(lesson.locator(".toast-body")).to_have_count(0)
 
 
-def test_the_floor_is_innocent_at_whole_blocks_only(lesson: Page) -> None:
-    expect(lesson.locator("#paging-prefix .slots-cell.is-garbage")).to_have_count(2)
-    lesson.get_by_label("number input for Tokens shared").fill("8")
-    lesson.keyboard.press("Tab")
-    expect(lesson.locator("#paging-prefix .slots-cell.is-garbage")).to_have_count(0)
+def test_the_floor_is_innocent_at_whole_blocks_only(shown: Page) -> None:
+    expect(shown.locator("#paging-prefix .slots-cell.is-garbage")).to_have_count(2)
+    shared = shown.get_by_label("number input for Tokens shared")
+    for number, count in (("8", 0), (shared.input_value(), 2)):
+        shared.fill(number)
+        shown.keyboard.press("Tab")
+        expect(shown.locator("#paging-prefix .slots-cell.is-garbage")).to_have_count(count)
 
 
-def test_a_prompt_of_a_hundred_thousand_characters_is_refused_in_words_and_none_of_it_is_cut(lesson: Page) -> None:
-    remark = lesson.locator("#paging-remark [role=alert]")
-    for label in ("Prompt B", "Prompt A"):
-        lesson.get_by_label("Prompt A").fill(" ")  # another refusal, so that the next one is seen to be new
-        lesson.locator("#paging-run").click()
-        expect(remark).to_have_text(load(FRAME, "en")("error.empty_prompt"))
-        lesson.get_by_label("Prompt A").fill("a b")
-        box = lesson.get_by_label(label)
+def test_a_prompt_of_a_hundred_thousand_characters_is_refused_in_words_and_none_of_it_is_cut(shown: Page) -> None:
+    remark = shown.locator("#paging-remark [role=alert]")
+    before = {label: shown.get_by_label(label).input_value() for label in ("Prompt B", "Prompt A")}
+    for label in before:
+        box = shown.get_by_label(label)
         box.press("ControlOrMeta+a")
-        lesson.keyboard.insert_text("word " * 20_000)  # as a paste, it heeds a limit of the field
+        shown.keyboard.insert_text("word " * 20_000)  # as a paste, it heeds a limit of the field
         assert len(box.input_value()) == 100_000
-        lesson.locator("#paging-run").click()
-        sentence = load(FRAME, "en")("error.prompt_over_limit", largest=2048)
-        expect(remark).to_have_text(sentence)
+        shown.locator("#paging-run").click()
+        expect(remark, label).to_have_text(TOO_LONG)
         box.fill("a b")
+        shown.get_by_label("Prompt A").fill(" ")  # another refusal, so that the next one is seen to be new
+        shown.locator("#paging-run").click()
+        expect(remark).to_have_text(EMPTY)
+        shown.get_by_label("Prompt A").fill("a b")
+    for label, prompt in before.items():
+        shown.get_by_label(label).fill(prompt)
+    toasts_gone(shown)
 
 
-def test_numbers_that_an_answer_cites_wear_the_badge_of_their_source(lesson: Page) -> None:
+def test_numbers_that_an_answer_cites_wear_the_badge_of_their_source(shown: Page) -> None:
     for answer, count in (("In thirty seconds", 1), ("In two minutes", 2), ("What they ask next", 2),
                           ("The common wrong answer", 1)):  # fmt: skip
-        fold = lesson.locator(".answer", has=lesson.get_by_role("button", name=answer))
+        fold = shown.locator(".answer", has=shown.get_by_role("button", name=answer))
         fold.get_by_role("button", name=answer).click()
         badges = fold.locator(".badge-cited")
         expect(badges).to_have_text(["cited · Kwon et al. 2023"] * count)

@@ -48,6 +48,12 @@ def timers(page: Page, milliseconds: int) -> None:
     page.evaluate("(after) => new Promise((done) => setTimeout(done, after))", milliseconds)
 
 
+def toasts_gone(page: Page) -> None:
+    """The toasts are closed: the next one is a new one."""
+    page.get_by_test_id("toast-close").evaluate_all("buttons => buttons.forEach((button) => button.click())")
+    expect(page.locator(".toast-body")).to_have_count(0)
+
+
 def page_fits(page: Page) -> None:
     """Nothing sticks out of the window sideways."""
     page.wait_for_function(PAGE_FITS, arg=page.viewport_size["width"])
