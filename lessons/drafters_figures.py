@@ -13,6 +13,7 @@ from lessons.drafters_account import Entry
 from lessons.drafters_runs import PLAIN
 from lessons.words import Words
 
+LEARNED = {"from": "answer_tokens", "read": "tokens"}  # of a card: different tokens, and tokens of all passes
 CARDS = ("eagle", "eagle_unshifted", "eagle3", "medusa", "draft_lm")
 DASHES = ("solid", "dash", "dot", "dashdot")
 MARKS = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "triangle-down")
@@ -70,7 +71,7 @@ def deep_plot(t: Words, found: Sequence[Entry]) -> go.Figure:
             figure.data[-1].update(line_dash=dash, marker_symbol=MARKS[number])
     figure.update_yaxes(rangemode="tozero")
     figure.update_xaxes(tickvals=sorted({one.draft_length for one in found if one.name != PLAIN}))
-    return plots.marker_line(figure, 1, t("deep.plain"), color=plots.NEUTRAL)
+    return plots.legend_below(plots.marker_line(figure, 1, t("deep.plain"), color=plots.NEUTRAL))
 
 
 def hot_plot(t: Words, found: Sequence[Entry]) -> go.Figure:
@@ -108,9 +109,9 @@ def cards_plot(t: Words) -> go.Figure | None:
 
 
 def shift_note(t: Words) -> str:
-    """What the shift is worth at the first position, measured on heads trained alike; a sentence where one is missing.
+    """What the shift is worth at the first position, from the cards of two heads that differ in it.
 
-    Nothing where no card is there at all.
+    Where one is missing, a sentence that says so; nothing where both are.
     """
     shifted, unshifted, fused = (held_out(name) for name in ("eagle", "eagle_unshifted", "eagle3"))
     if not shifted:
@@ -119,7 +120,9 @@ def shift_note(t: Words) -> str:
     badge = frame.badge(t, "recorded", f"{card.get('machine', '')}, {card.get('date', '')}")
     said = t("cards.missing", badge=badge)
     if unshifted:
-        said = t("cards.both", shifted=shifted[0], unshifted=unshifted[0], badge=badge)
+        cards = {"": card, "un": drafter_card("eagle_unshifted")}
+        learned = {f"{name}shifted_{what}": one[key] for name, one in cards.items() for what, key in LEARNED.items()}
+        said = t("cards.both", shifted=shifted[0], unshifted=unshifted[0], badge=badge, **learned)
     if fused:
         said += " " + t("cards.fused", first=shifted[0], last=shifted[-1], its=fused[0], end=fused[-1], badge=badge)
     return said
@@ -156,4 +159,4 @@ def _dress(figure: go.Figure, number: int, texts: Sequence[str]) -> None:
 def _shares(figure: go.Figure) -> go.Figure:
     """An axis from 0 to 100 %."""
     figure.update_yaxes(range=[0, 1.04], tickformat=".0%")
-    return figure.update_layout(legend={"y": -0.26, "yanchor": "top"}, margin_b=110)
+    return plots.legend_below(figure)
