@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from engine import EngineStarted, Event, bench_record, composition, expected_tokens
+from engine import EngineStarted, Event, bench_record, composition, drafter_card, expected_tokens
 from lessons import frame
 from lessons.drafters_account import Entry, entries
 from lessons.drafters_figures import name_of
@@ -83,8 +83,23 @@ def record_table(t: Words, record: Mapping[str, object] | None) -> str:
     where = f"{record['cpu']}, {record['dtype']}, {record['date']}"
     badge = frame.badge(t, "recorded", where)
     note = t("record.note", repeats=record["repeats"], tokens=record["new_tokens"], heat=record["temperature"])
+    others = trained_anew(record)
+    if others:
+        note += " " + t("record.anew", names=" · ".join(name_of(t, name) for name in others))
     table = f"<table class='figures'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f"{table}<p class='prose-text size-note'>{escape(note)} {badge}</p>"
+
+
+def trained_anew(record: Mapping[str, object]) -> list[str]:
+    """The drafters of a record whose shipped weights are others than those that were measured."""
+    digests = record.get("weights_sha256", {})
+    found = []
+    for name in dict.fromkeys(setting.partition(" ")[0] for setting in record["drafters"]):
+        kind = ZOO.get(name) or ZOO.get(name.partition(":")[0])
+        card = drafter_card(kind.weights) if kind and kind.weights else None
+        if card and card.get("file_sha256") != digests.get(name):
+            found.append(name)
+    return found
 
 
 def _record_row(t: Words, name: str, kinds: Mapping[str, object], categories: Sequence[str]) -> str:

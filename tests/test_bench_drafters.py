@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from engine import Request, SamplingParams
+from engine import Request, SamplingParams, drafter_card
 from engine.bench import drafters
-from engine.bench.drafters import VANILLA, Race, against_others, best_by_category, chosen, mean_speed_up
+from engine.bench.drafters import VANILLA, Race, against_others, best_by_category, chosen, mean_speed_up, weights_digest
 from engine.bench.tally import Tally, run
 from engine.events import Drafted, RoundFinished, Sampled, Verified
 from tests.toys import toy_engine
@@ -75,6 +75,12 @@ def test_drafting_of_a_round_is_told_in_plain_steps_without_the_round_that_reads
     assert len(tally.drafting) == sum(len(seconds) for rows, seconds in tally.passes.items() if rows > 1) - 2
 
 
+def test_a_record_names_the_weights_that_were_measured() -> None:
+    assert weights_digest("eagle3:chain") == drafter_card("eagle3")["file_sha256"]
+    assert weights_digest("eagle2") == drafter_card("eagle")["file_sha256"]
+    assert weights_digest("ngram") == ""
+
+
 def timed(**seconds: float) -> dict:
     return {(name, int(name != "none")): Tally([s], [s], num_tokens=12) for name, s in seconds.items()}
 
@@ -126,4 +132,5 @@ def test_the_command_writes_one_record(engine, monkeypatch, tmp_path, capsys, te
     assert set(written["best_modes"]["by_category"]) == set(PROMPTS)
     assert all(one["ratio"] > 1e6 for one in written["best_modes"]["against transformers"].values())
     assert set(written["others"]) == {"transformers x"}
+    assert written["weights_sha256"] == {}
     assert "× plain decoding" in capsys.readouterr().out

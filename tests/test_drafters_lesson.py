@@ -367,6 +367,15 @@ def test_a_record_is_found_by_name_alone_and_a_broken_one_is_none(tmp_path, monk
     assert [bench_record(name) for name in ("broken", "list", "none", "../good")] == [None] * 4
 
 
+def test_a_record_names_the_drafters_that_were_trained_again_after_it():
+    digest = drafter_card("eagle")["file_sha256"]
+    record = {
+        "drafters": {"ngram K=5": {}, "eagle K=1": {}, "eagle3:chain K=1": {}, "eagle3:chain K=2": {}, "x K=1": {}}
+    }
+    assert drafters_tables.trained_anew(record | {"weights_sha256": {"eagle": digest}}) == ["eagle3:chain"]
+    assert drafters_tables.trained_anew(record) == ["eagle", "eagle3:chain"]
+
+
 def test_a_card_s_tau_is_that_of_its_acceptance_by_position():
     card = drafter_card("eagle")
     assert drafter_card("no such drafter") is None

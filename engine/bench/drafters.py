@@ -6,6 +6,7 @@ then.
 """
 
 import argparse
+import hashlib
 import json
 import math
 import os
@@ -116,13 +117,24 @@ def against_others(tallies: Tallies, modes: Mapping[str, Setting], peers: Sequen
     return found
 
 
+def weights_file(name: str) -> Path | None:
+    """The file that holds what a drafter has learned; None where it learned nothing."""
+    file = FILES.get(name.partition(":")[0])
+    return SHIPPED / f"{file}.safetensors" if file else None
+
+
+def weights_digest(name: str) -> str:
+    """SHA-256 of that file, "" where there is none: whoever reads the record can see whether it is still this one."""
+    path = weights_file(name)
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path else ""
+
+
 def memory(engine: Engine, name: str) -> dict[str, int]:
     """Bytes that a drafter has beyond the target's: of its file, and of its own caches, as long as the target's."""
     shelf = Shelf(engine.config, engine.tokenizer, engine.model, engine.cache)
     made = make(name, engine.model, engine.cache, shelf)
-    file = FILES.get(name.partition(":")[0])
-    stored = (SHIPPED / f"{file}.safetensors").stat().st_size if file else 0
-    return {"file": stored, "caches": sum(cache.num_bytes for cache in made.caches)}
+    path = weights_file(name)
+    return {"file": path.stat().st_size if path else 0, "caches": sum(cache.num_bytes for cache in made.caches)}
 
 
 def main(arguments: list[str]) -> int:
@@ -146,6 +158,7 @@ def main(arguments: list[str]) -> int:
         "dtype": options.dtype, "temperature": options.temperature, "new_tokens": options.num_new,
         "repeats": options.repeats, "drafters": found, "best_modes": modes,
         "memory_bytes": {name: memory(engine, name) for name in options.drafters},
+        "weights_sha256": {name: digest for name in options.drafters if (digest := weights_digest(name))},
         "others": {
             name: {c: kinds[name, 0].whole_figures(kinds[VANILLA]) for c, kinds in tallies.items()} for name in peers
         },
