@@ -2,12 +2,13 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from unittest import mock
 
 import pytest
 from fake_engine import FakeEngine
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 from sample_app import served
 from shared_pages import SharedPages
 from stage_page import mounted
@@ -259,9 +260,17 @@ def test_the_pool_refuses_in_words_and_goes_on_after_a_free(lesson: Page) -> Non
 
 def click_at_once(lesson: Page, *names: str) -> None:
     """Click all before any is answered. They reach the server in that order: connections may overtake each other."""
-    lesson.route("**/queue/join*", lambda route: route.fulfill(response=route.fetch()))
+    sent: list[Route] = []
+    lesson.route("**/queue/join*", lambda route: sent.append(route))
     clicks = "names => { for (const name of names) document.querySelector(`#paging-${name}`).click(); }"
     lesson.evaluate(clicks, list(names))
+    deadline = time.monotonic() + 90
+    while len(sent) < len(names) and time.monotonic() < deadline:
+        lesson.wait_for_timeout(20)
+    assert len(sent) == len(names)
+    for route in sent:
+        route.fulfill(response=route.fetch())
+    lesson.unroute("**/queue/join*")
 
 
 def test_clicks_faster_than_the_server_are_all_done_in_their_order(lesson: Page) -> None:
