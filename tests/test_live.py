@@ -349,8 +349,8 @@ def test_lengths_are_capped_and_runs_share_no_prefix(engines: list[FakeEngine]) 
     live.stop(run_id)
 
 
-@pytest.mark.parametrize("number", [0, 17])
-def test_a_run_has_one_to_sixteen_requests(engines: list[FakeEngine], number: int) -> None:
+@pytest.mark.parametrize("number", [0, live.MAX_REQUESTS + 1])
+def test_a_run_has_one_request_at_least_and_no_more_than_are_allowed(engines: list[FakeEngine], number: int) -> None:
     with pytest.raises(EngineError):
         live.run([request(f"r{n}") for n in range(number)])
 
