@@ -5,6 +5,11 @@ import { children, depths } from "./tree.js";
 
 const MOST_LEAVES = 26; // beyond, the cut leaves of a parent are drawn as one
 
+/** Whether a round of the fold has a tree, and its pass over the tree's chosen nodes; an opened run may lack a part. */
+export function hasTree({ grown, drafted, verified, sampled }) {
+  return Boolean(grown && drafted && verified && sampled.length) && verified.verdicts.length === grown.ranked.length;
+}
+
 /** {round, nodes, levels, rows, rowParents, path, next, expected, cached, numGrown} of a round of the fold. */
 export function passOf(request, round) {
   const { grown, drafted, verified } = round;

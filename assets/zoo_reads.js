@@ -7,6 +7,7 @@ const KINDS = {
   ngram: "lookup", suffix: "lookup", ngram_table: "lookup",
   layer_skip: "self", early_exit: "self", draft_lm: "model", specinfer: "model", draft_model: "model",
   medusa: "medusa", eagle: "eagle", eagle2: "eagle", eagle3: "eagle3", eagle_unshifted: "unshifted",
+  eagle3_lookup: "eagle3_lookup", // where there is nothing to copy
   lookahead: "window", jacobi: "jacobi", magicdec: "sparse", triforce: "sparse",
 };
 const LONGEST_KEY = { ngram: 4 };
@@ -20,7 +21,8 @@ export function readsOf(request, number) {
   const before = request.rounds.findLast((one) => one.round < number)?.bill;
   const drafted = round.drafted;
   const [name, variant] = request.submitted.drafter.split(":");
-  const drafter = variant === "lookup" && drafted?.found_at >= 1 ? "ngram" : name; // a copy in front of a head
+  const behindLookup = drafted?.found_at >= 1 ? "ngram" : `${name}_lookup`; // a copy, or what is asked else
+  const drafter = variant === "lookup" ? behindLookup : name;
   const facts = {
     drafter, kind: KINDS[drafter] ?? "other", known, drafts: draftsOf(round), round, foundAt: drafted?.found_at ?? -1,
     numCached: before?.num_cached ?? 0, numOwn: before?.num_draft_cached ?? 0, key: 0, numCopied: 0,
@@ -75,5 +77,5 @@ function lookUp(facts) {
 /** How many of the last tokens the drafter reads as tokens, beside what its cache holds. */
 function tokensRead({ kind, key, drafts }) {
   if (kind === "lookup") return key;
-  return { self: 1, sparse: 1, model: 1, eagle: 1, eagle3: 1, window: drafts.length ? 1 : 0 }[kind] ?? 0;
+  return { self: 1, sparse: 1, model: 1, eagle: 1, eagle3: 1, eagle3_lookup: 1, window: drafts.length ? 1 : 0 }[kind] ?? 0;
 }

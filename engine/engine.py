@@ -1,7 +1,7 @@
 """The engine: add requests, step, and hear what happened. The only file that knows all the parts.
 
-A step is three calls: schedule() says whose rows run, forward() computes them in one ragged pass, finish() turns logits
-into tokens. The clock covers these three; what is reported is put into words after it has stopped.
+A step is three calls: _schedule() says whose rows run, model.forward() computes them in one ragged pass, _finish()
+turns logits into tokens. The clock covers these three; what is reported is put into words after it has stopped.
 """
 
 import dataclasses
@@ -73,7 +73,7 @@ class Engine:
             for sample in samples:
                 self._enter(sample, sequence)
             for item in (sequence, *samples):
-                self._finish(item, "length")
+                self._end(item, "length")
         else:
             self._promised.update(sample.id for sample in sequence.children)
             self._scheduler.add(sequence)
@@ -83,7 +83,7 @@ class Engine:
         """Ends a request with its samples and forks, or one of these by its own id; False when nothing was running."""
         ended = [item for item in self._sequences.values() if request_id in (item.id, item.request.id)]
         for sequence in ended:
-            self._finish(sequence, "abort")
+            self._end(sequence, "abort")
         unborn = [item for item in self._sequences.values() if request_id in [child.id for child in item.children]]
         for parent in unborn:  # a sample whose prompt is not computed yet will never be
             parent.children = [child for child in parent.children if child.id != request_id]
@@ -106,7 +106,7 @@ class Engine:
         parent.num_forks = number
         self._enter(child, parent)
         if child.num_output >= child.max_new_tokens:
-            self._finish(child, "length")
+            self._end(child, "length")
         else:
             self._share(parent, child, at - 1)
         return child.id
@@ -176,7 +176,7 @@ class Engine:
             logits = self.model.forward(batch, self.cache, features=_features(rounds))
             self.model.wait()
             seconds_forward = time.perf_counter() - before
-            rounds = self._decide(rounds, logits)
+            rounds = self._finish(rounds, logits)
             self._report(rounds, time.perf_counter() - start, seconds_forward)
         elif only is None and self._scheduler.running:
             self._make_room(self._scheduler.running[-1])
@@ -203,7 +203,7 @@ class Engine:
     def _make_room(self, sequence: Sequence) -> None:
         """Nobody can run, because of blocks that are shared: without its own, the last to come shares none."""
         if sequence.num_made_room == len(sequence):  # that was no help the last time either
-            self._finish(sequence, "error", "out_of_blocks")
+            self._end(sequence, "error", "out_of_blocks")
             return
         sequence.num_made_room = len(sequence)
         self._scheduler.preempt(sequence)
@@ -257,7 +257,7 @@ class Engine:
 
     # ---- finish: logits into tokens -----------------------------------------------------------------------------
 
-    def _decide(self, rounds: list[Round], logits: torch.Tensor) -> list[Round]:
+    def _finish(self, rounds: list[Round], logits: torch.Tensor) -> list[Round]:
         """Verifies each round on its rows of the logits; returns the rounds, those of new parallel samples included."""
         first, settled = 0, []
         for item in rounds:
@@ -316,13 +316,13 @@ class Engine:
             sequence.clock += seconds
             is_stopped = self._reporter.round(item, seconds_forward, max(0.0, seconds_other))
             if item.error is not None:
-                self._finish(sequence, "error", item.error.code)
+                self._end(sequence, "error", item.error.code)
             elif is_stopped:
-                self._finish(sequence, "stop")
+                self._end(sequence, "stop")
             elif sequence.num_output >= sequence.max_new_tokens:
-                self._finish(sequence, "length")
+                self._end(sequence, "length")
 
-    def _finish(self, sequence: Sequence, reason: str, message: str = "") -> None:
+    def _end(self, sequence: Sequence, reason: str, message: str = "") -> None:
         del self._sequences[sequence.id]
         self._promised.difference_update(child.id for child in sequence.children)
         if sequence.id in self.pool:

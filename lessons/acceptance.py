@@ -17,7 +17,6 @@ from lessons.acceptance_controls import EXAMPLES, FIRST, FIRST_SEED, LATEST, QUI
 from lessons.acceptance_laws import NUM_DRAWS, RIGHT_RULES, WRONG_RULES, Setting, setting_of
 from lessons.derivations import DERIVATIONS
 from lessons.stage import Widget
-from lessons.typed_laws import write_law
 from lessons.words import Words
 
 POWERS = (100, 1_000, 10_000, NUM_DRAWS)  # numbers of draws to test wrong rules with
@@ -30,7 +29,7 @@ def demo(engine: Engine) -> Iterator[Event]:
 
 def reconciled(t: Words, setting: Setting, guess: float | None) -> str:
     """Derived against drawn; the reader's guess counts where the laws are those of the question."""
-    is_asked = (write_law(setting.p), write_law(setting.q)) == EXAMPLES[FIRST]
+    is_asked = control.is_example(FIRST, (setting.p, setting.q))
     return frame.reconcile(t, figures.reconcile_rows(t, setting, guess if is_asked else None))
 
 
@@ -139,12 +138,11 @@ def lines_of(t: Words, group: str) -> list[frame.Line]:
 
 
 def _wire_shown(t: Words, controls: Controls, guess: Widget, shown: tuple[Cards, gr.Plot, gr.HTML]) -> None:
-    """Picture, cards, curve and table follow the setting."""
+    """Cards, curve and table follow the setting."""
     cards, curve, table = shown
 
     def show(setting: Setting, guess: float | None, chosen: str) -> list[object]:
         return [
-            gr.update(options=figures.law_options(setting)),
             figures.card_options(setting, setting.outcomes(RIGHT_RULES), chosen),
             figures.detail(t, setting, chosen, NUM_DRAWS),
             figures.temperature_curve(t, setting),
@@ -158,10 +156,10 @@ def _wire_shown(t: Words, controls: Controls, guess: Widget, shown: tuple[Cards,
         return figures.detail(t, setting, rule, NUM_DRAWS), rule
 
     def settle(setting: Setting, guess: float | None) -> tuple[str, dict[str, object]]:
-        """The guess stands: it goes into the table, and the picture's sum is uncovered."""
+        """The guess stands: it goes into the table, and the picture's sum is uncovered, as it is by any move."""
         return reconciled(t, setting, guess), gr.update(options=figures.law_options(setting))
 
-    outputs = [controls.picture, *cards.outputs, curve, table]
+    outputs = [*cards.outputs, curve, table]
     controls.setting.change(show, [controls.setting, guess, cards.chosen], outputs, **LATEST)
     cards.grid.pick(choose, [controls.setting], [cards.detail, cards.chosen], **QUIET)
     guess.commit(settle, [controls.setting, guess], [table, controls.picture], **QUIET)

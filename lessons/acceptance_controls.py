@@ -3,7 +3,6 @@
 Knows nothing of rules: whatever was moved or typed ends in a new Setting, or in the sentence that says why not.
 """
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +11,10 @@ import gradio as gr
 
 from lessons import frame
 from lessons.acceptance_figures import law_options, said
-from lessons.acceptance_laws import Setting, setting_of
+from lessons.acceptance_laws import Law, Setting, setting_of
 from lessons.acceptance_model import PICTURE
 from lessons.stage import Widget
-from lessons.typed_laws import BadLaw
+from lessons.typed_laws import BadLaw, is_same, parse_pair
 from lessons.words import Words
 
 EXAMPLES = {  # name: p, q
@@ -87,16 +86,20 @@ def _field(t: Words, law: str) -> tuple[gr.Textbox, gr.HTML]:
     return field, wrong
 
 
-def choices(t: Words, extra: str = "") -> list[tuple[str, str]]:
-    """The examples, and where the laws are none of them what they are: "model" or "own"."""
-    names = [*EXAMPLES, extra] if extra else list(EXAMPLES)
-    return [(t(f"example.{name}"), name) for name in names]
+def choices(t: Words) -> list[tuple[str, str]]:
+    """The examples, and what laws are that are none of them: always the same list, for it may be open."""
+    return [(t(f"example.{name}"), name) for name in (*EXAMPLES, "model", "own")]
 
 
-def example_of(p: str, q: str, names: Sequence[str]) -> str:
-    """The example that these laws are; "model" for those of a run, "own" for the reader's."""
-    found = next((name for name, texts in EXAMPLES.items() if texts == (p, q)), "")
+def example_of(laws: tuple[Law, Law], names: Sequence[str]) -> str:
+    """The example that these laws are, however typed; "model" for those of a run, "own" for the reader's."""
+    found = next((name for name in EXAMPLES if is_example(name, laws)), "")
     return found or ("model" if names else "own")
+
+
+def is_example(name: str, laws: tuple[Law, Law]) -> bool:
+    """Whether p and q are those of an example."""
+    return all(map(is_same, laws, parse_pair(*EXAMPLES[name])))
 
 
 def unnamed(example: object) -> object:
@@ -108,42 +111,43 @@ def unnamed(example: object) -> object:
 
 
 def wire(t: Words, controls: Controls) -> None:
-    """Fields, sliders, examples and dragged bars all lead to `controls.setting`."""
+    """Fields, sliders, examples and dragged bars all lead to `controls.setting`, and back to the picture."""
 
     def read_all(*values: object) -> list[object]:
         return read(t, *values)
 
     laws = [controls.p, controls.q]
     parts = (*laws, controls.temperature, controls.top_p, controls.names, controls.seed)
-    outputs = [controls.remark, *controls.wrong, controls.example, controls.setting]
+    outputs = [controls.remark, *controls.wrong, controls.example, controls.setting, controls.picture]
     # The browser writes the fields: the server's answer would come late, and undo what the reader has moved meanwhile.
     written = controls.picture.act(None, [controls.picture], laws, js=_WRITTEN, **QUIET)
     controls.example.input(None, [controls.example], controls.inputs[:4], js=_EXAMPLE, **QUIET)
-    controls.example.input(unnamed, [controls.example], [controls.names], **QUIET)
+    chosen = controls.example.input(unnamed, [controls.example], [controls.names], **QUIET)
     controls.again.click(lambda seed: seed + 1, [controls.seed], [controls.seed], **QUIET)
     inputs = [*controls.inputs, controls.picture]
     gr.on([part.change for part in parts], read_all, inputs, outputs, **IN_TURN)
-    written.then(read_all, inputs, outputs, **IN_TURN)  # also where the fields stay as they were: the moves count
+    # Also where the fields stay as they were: moves count, and a name that laws do not have goes back to theirs.
+    for event in (written, chosen):
+        event.then(read_all, inputs, outputs, **IN_TURN)
 
 
 def read(
     t: Words, p: str, q: str, temperature: float, top_p: float, names: Sequence[str], seed: int, drawn: object = None
 ) -> list[object]:
-    """What the fields say: a remark, what is wrong with p and with q, the example that they are, the Setting.
+    """What the fields say: a remark, what is wrong with p and with q, the example that they are, Setting and picture.
 
-    drawn: the picture's value, whose count of moves goes back to it with the Setting.
+    drawn: the picture's value, whose count of moves goes back to it with the laws.
     """
     try:
         setting = setting_of((p or "", q or ""), temperature, top_p, names, seed)
     except BadLaw as problem:
         sentence = frame.said(frame.safe(t(f"input.{problem.code}", **problem.values)), "wrong")
         wrong = [sentence, ""] if problem.values.get("law") == "p" else ["", sentence]
-        return [gr.skip(), *wrong, gr.skip(), gr.skip()]
+        return [gr.skip(), *wrong, gr.skip(), gr.skip(), gr.skip()]
     values = {} if setting.is_plain else {"temperature": temperature, "top_p": top_p}
     remark = said(t, "input.plain" if setting.is_plain else "input.shaped", **values)
-    name = example_of(p, q, names)
-    example = gr.Dropdown(choices(t, "" if name in EXAMPLES else name), value=name)
-    return [remark, "", "", example, dataclasses.replace(setting, moves=moves_of(drawn))]
+    picture = gr.update(options=law_options(setting) | {"moves": moves_of(drawn)})
+    return [remark, "", "", example_of(setting.typed, names), setting, picture]
 
 
 def moves_of(drawn: object) -> int:

@@ -21,7 +21,7 @@ from lessons.words import Words
 def law_options(setting: Setting) -> dict[str, object]:
     """Options of the stage `laws`; only laws in use as typed can be dragged."""
     laws = {"p": list(setting.p), "q": list(setting.q)}
-    return {"tokens": list(setting.names), **laws, "editable": setting.is_plain, "moves": setting.moves}
+    return {"tokens": list(setting.names), **laws, "editable": setting.is_plain}
 
 
 def card_options(setting: Setting, found: Sequence[Outcome], chosen: str = "") -> dict[str, object]:

@@ -113,7 +113,6 @@ class Setting:
     top_p: float
     names: tuple[str, ...]
     seed: int
-    moves: int = 0  # of the picture's knobs, as far as these laws follow them
 
     @property
     def is_plain(self) -> bool:

@@ -62,7 +62,7 @@ def panel(t: Words, fields: Sequence[gr.components.Component]) -> dict[str, gr.c
         return taken_from(t, frame.run_of(shown), event)
 
     def finish(shown: object) -> object:
-        return asking.alert(t, asking.failure(t, frame.run_of(shown))) or gr.skip()
+        return finished(t, frame.run_of(shown))
 
     button.click(run, inputs=[prompt, heat], outputs=[bar, taken], **QUIET)
     bar.done(finish, inputs=[bar], outputs=[taken], **QUIET)
@@ -75,6 +75,11 @@ def started(t: Words, prompt: object, heat: float | None) -> list[object]:
     """Start a run: the transport's new value, and what there is to say; what is no prompt is refused beforehand."""
     heat = 1.0 if heat is None else heat
     return asking.started(t, asking.refusal(t, prompt), lambda: live.run([request(prompt, heat)]))
+
+
+def finished(t: Words, run_id: str) -> object:
+    """Why a run ended by an error; of any other end there is nothing to say, and what was said since then stays."""
+    return asking.alert(t, asking.failure(t, run_id)) or gr.skip()
 
 
 def taken_from(t: Words, run_id: str, place: object) -> list[object]:

@@ -4,6 +4,7 @@ Knows nothing of the page's layout: entries of a run and records of the engine i
 """
 
 from collections.abc import Sequence
+from html import escape
 
 import plotly.graph_objects as go
 
@@ -71,7 +72,7 @@ def deep_plot(t: Words, found: Sequence[Entry]) -> go.Figure:
             figure.data[-1].update(line_dash=dash, marker_symbol=MARKS[number])
     figure.update_yaxes(rangemode="tozero")
     figure.update_xaxes(tickvals=sorted({one.draft_length for one in found if one.name != PLAIN}))
-    return plots.legend_below(plots.marker_line(figure, 1, t("deep.plain"), color=plots.NEUTRAL))
+    return plots.marker_line(figure, 1, t("deep.plain"), color=plots.NEUTRAL)
 
 
 def hot_plot(t: Words, found: Sequence[Entry]) -> go.Figure:
@@ -136,9 +137,10 @@ def held_out(name: str) -> list[float]:
 
 
 def stamped(figure: go.Figure, text: str) -> go.Figure:
-    """The figure with where its numbers come from, above its right corner."""
-    place = {"xref": "paper", "yref": "paper", "x": 1, "y": 1.0, "xanchor": "right", "yanchor": "bottom"}
-    return figure.add_annotation(text=text, showarrow=False, font_size=12, **place).update_layout(margin_t=26)
+    """The figure with where its numbers come from, in small under the title of its x axis."""
+    title = figure.layout.xaxis.title
+    title.text = f"{title.text}<br><span style='font-size: 12px'>{escape(text)}</span>"
+    return figure
 
 
 # ---- style ----------------------------------------------------------------------------------------------------------
@@ -158,5 +160,4 @@ def _dress(figure: go.Figure, number: int, texts: Sequence[str]) -> None:
 
 def _shares(figure: go.Figure) -> go.Figure:
     """An axis from 0 to 100 %."""
-    figure.update_yaxes(range=[0, 1.04], tickformat=".0%")
-    return plots.legend_below(figure)
+    return figure.update_yaxes(range=[0, 1.04], tickformat=".0%")

@@ -5,9 +5,10 @@ Knows nothing of the page's layout.
 
 import gradio as gr
 
-from engine import EngineStarted, Finished
+from engine import Finished
 from lessons import asking, drafters_account, drafters_figures, drafters_rules, drafters_tables, frame, live
 from lessons.drafters_tables import Guesses
+from lessons.runs import origin
 from lessons.words import Words
 
 CHARTS = {
@@ -36,19 +37,13 @@ def _chart(t: Words, experiment: str, run_id: str) -> object:
 def rules_of(t: Words, run_id: str) -> str:
     """The table of both rules; nothing for a run that has not both. Safe HTML."""
     entries = drafters_account.entries(live.events(run_id))
-    return drafters_rules.rules_table(t, entries, frame.badge(t, _kind(run_id), _where(run_id)))
+    return drafters_rules.rules_table(t, entries, frame.badge(t, _kind(run_id), origin(live.events(run_id))))
 
 
 def _origin(t: Words, run_id: str) -> str:
     """Where a run's numbers come from: what a badge says, as text."""
-    text, where = t.frame(f"badge.{_kind(run_id)}"), _where(run_id)
+    text, where = t.frame(f"badge.{_kind(run_id)}"), origin(live.events(run_id))
     return f"{text} · {where}" if where else text
-
-
-def _where(run_id: str) -> str:
-    """Device and date; "" for a run that has not begun."""
-    started = next((event for event in live.events(run_id) if isinstance(event, EngineStarted)), None)
-    return f"{started.device_name}, {started.recorded[:10]}" if started else ""
 
 
 def _kind(run_id: str) -> str:

@@ -37,11 +37,10 @@ def rules_plot(t: Words, found: Sequence[Entry]) -> go.Figure:
                 hovertemplate="p = %{x:.3f}<br>%{y:.0%}<extra>%{fullData.name}</extra>",
             )  # fmt: skip
     plots.marker_line(figure, HIGHEST, t("rules.highest", value=HIGHEST), axis="x", color=plots.ACCENT)
-    figure.update_annotations(x=math.log10(HIGHEST), y=1, yanchor="bottom", xanchor="center")  # Plotly forgets the axis
+    figure.update_annotations(x=math.log10(HIGHEST), y=1.06, yanchor="top", xanchor="right")  # Plotly forgets the axis
     ticks = [0.0001, 0.001, 0.01, 0.1, 1]
     figure.update_xaxes(type="log", range=[-4.1, 0.1], tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
-    figure.update_yaxes(range=[-0.04, 1.06], tickformat=".0%")
-    return plots.legend_below(figure).update_layout(margin_t=40)
+    return figure.update_yaxes(range=[-0.04, 1.06], tickformat=".0%")
 
 
 def rules_table(t: Words, found: Sequence[Entry], badge: str) -> str:

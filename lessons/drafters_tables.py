@@ -8,15 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from engine import EngineStarted, Event, bench_record, composition, drafter_card, expected_tokens
+from engine import Event, bench_record, composition, drafter_card, expected_tokens
 from lessons import frame
 from lessons.drafters_account import Entry, entries
 from lessons.drafters_figures import name_of
 from lessons.drafters_runs import ZOO
+from lessons.runs import origin
 from lessons.words import Words
 
 RECORD = "drafters"
-MARKS = {"runs": "✓", "no": "✗", "not_yet": "–"}
+MARKS = {"runs": "✓", "not_yet": "–"}
 
 # ---- a run --------------------------------------------------------------------------------------------------------
 
@@ -62,9 +63,7 @@ def guessed(t: Words, found: Sequence[Entry], guesses: Guesses) -> str:
 
 
 def _origin(t: Words, events: Sequence[Event], kind: str) -> str:
-    started = next((event for event in events if isinstance(event, EngineStarted)), None)
-    where = f"{started.device_name}, {started.recorded[:10]}" if started else ""
-    return f"<p class='prose-text size-note'>{frame.badge(t, kind, where)}</p>"
+    return f"<p class='prose-text size-note'>{frame.badge(t, kind, origin(events))}</p>"
 
 
 # ---- the bench's record ---------------------------------------------------------------------------------------------
@@ -91,15 +90,11 @@ def record_table(t: Words, record: Mapping[str, object] | None) -> str:
 
 
 def trained_anew(record: Mapping[str, object]) -> list[str]:
-    """The drafters of a record whose shipped weights are others than those that were measured."""
-    digests = record.get("weights_sha256", {})
-    found = []
-    for name in dict.fromkeys(setting.partition(" ")[0] for setting in record["drafters"]):
-        kind = ZOO.get(name) or ZOO.get(name.partition(":")[0])
-        card = drafter_card(kind.weights) if kind and kind.weights else None
-        if card and card.get("file_sha256") != digests.get(name):
-            found.append(name)
-    return found
+    """The drafters of a record of which a file that ships is another than the one that was measured."""
+    return [
+        name for name, digests in record.get("weights_sha256", {}).items()
+        if any((drafter_card(file) or {}).get("file_sha256") != digest for file, digest in digests.items())
+    ]  # fmt: skip
 
 
 def _record_row(t: Words, name: str, kinds: Mapping[str, object], categories: Sequence[str]) -> str:
@@ -122,9 +117,9 @@ def shipped(t: Words) -> str:
 
 
 def together_table(t: Words) -> str:
-    """A drafter a row, a part of the engine a column: ✓ runs, ✗ refused, – not there yet; the reasons stand below.
+    """A drafter a row, a part of the engine a column: ✓ runs, – not there yet; the reasons stand below.
 
-    Tests of the engine run every ✓ and ask for the refusal of every ✗.
+    Tests of the engine run every ✓.
     """
     rows = {name: composition(name) for name in ZOO}
     partners = [cell.partner for cell in next(iter(rows.values()))]

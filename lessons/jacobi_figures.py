@@ -13,7 +13,6 @@ from statistics import mean
 import plotly.graph_objects as go
 
 from engine import (
-    EngineStarted,
     Event,
     Forwarded,
     Probed,
@@ -25,6 +24,7 @@ from engine import (
 from lessons import frame, live, plots
 from lessons.jacobi_proof import most_rows
 from lessons.jacobi_runs import FIRST, GREEDY, JACOBI, LOOKAHEAD, PRESETS, recording
+from lessons.runs import origin
 from lessons.words import Words
 
 GREEDY_BELOW = 1e-5
@@ -204,9 +204,7 @@ def _events(run_id: str) -> tuple[Event, ...]:
 
 def source_note(t: Words, events: Sequence[Event], kind: str, more: str = "") -> str:
     """The badge of a run's numbers, with the device and the date, and what more there is to say (safe HTML)."""
-    where = next((event for event in events if isinstance(event, EngineStarted)), None)
-    source = f"{where.device_name}, {where.recorded[:10]}" if where else ""
-    return f"<p class='prose-text size-note'>{frame.badge(t, kind, source)} {more}</p>"
+    return f"<p class='prose-text size-note'>{frame.badge(t, kind, origin(events))} {more}</p>"
 
 
 # ---- the chart ----------------------------------------------------------------------------------------------------

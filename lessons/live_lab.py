@@ -190,7 +190,7 @@ _TO_RACE = """(...values) => {
 
 
 # In the browser, for an answer of the server's might take away a later refusal.
-_CHANGED = r"""(refusal) => /data-of='[^']*\b%s\b/.test(refusal) ? ["", ""] : []"""
+_CHANGED = """() => document.querySelector("#lab-remark [data-of~='%s']") ? ["", ""] : []"""
 
 
 def started(t: Words, settings: Settings) -> list[object]:
@@ -223,7 +223,7 @@ def _wire(t: Words, page: Page, guesses: dict[str, Widget], found: Sequence[gr.c
     page.presets.pick(pick, outputs=[*inputs, page.bar, *said], **QUIET)
     page.run.click(run, inputs=inputs, outputs=[page.bar, *said], js=_TO_RACE, **QUIET)
     for name, item in zip(REFUSED_AS, inputs, strict=True):
-        item.input(None, inputs=[page.refusal], outputs=said, js=_CHANGED % name, **QUIET)
+        item.input(None, outputs=said, js=_CHANGED % name, **QUIET)
     committed = [page.settings[0].blur, *(item.change for item in page.settings[1:])]
     gr.on(committed, remark, inputs=inputs, outputs=[page.remark], queue=False, trigger_mode="always_last", **QUIET)
     page.bar.done(finish, inputs=[page.bar, page.guessed, *guesses.values()], outputs=[*found, page.refusal], **QUIET)

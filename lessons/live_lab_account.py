@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from engine import (
     Drafted,
-    EngineStarted,
     Event,
     Finished,
     RoundCosts,
@@ -203,12 +202,6 @@ def _by_position(rounds: Sequence[Round]) -> tuple[tuple[int, int], ...]:
             counts[depth][0] += verdict == "accepted"
             counts[depth][1] += verdict != "unreached"
     return tuple((accepted, looked_at) for accepted, looked_at in counts)
-
-
-def origin(events: Sequence[Event]) -> str:
-    """Device and date of a run, for its badge; empty where the run does not say."""
-    started = next((event for event in events if isinstance(event, EngineStarted)), None)
-    return f"{started.device_name}, {started.recorded[:10]}" if started else ""
 
 
 def is_finished(events: Sequence[Event]) -> bool:

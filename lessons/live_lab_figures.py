@@ -9,8 +9,11 @@ import plotly.graph_objects as go
 
 from lessons import asking, frame, live, plots
 from lessons.frame import Row
-from lessons.live_lab_account import RaceAccount, origin, race_account
+from lessons.live_lab_account import RaceAccount, race_account
+from lessons.runs import origin
 from lessons.words import Words
+
+EVEN = 0.005  # speed-ups this near to 1 are neither faster nor slower
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,9 @@ def findings(t: Words, run_id: str, guesses: dict[str, float | None]) -> Finding
 def failure(t: Words, run_id: str) -> str:
     """Why a run was refused or ended by an error, as a sentence; nothing where it was not."""
     run = live.find(run_id)
-    of = asking.subject(run.problem) if run is not None and run.problem is not None else ""
-    return asking.wrong(asking.failure(t, run_id), of)
+    if run is None or run.problem is None:
+        return ""
+    return asking.wrong(frame.error(t, run.problem), asking.subject(run.problem))
 
 
 # ---- from an account to sentences, rows and charts -----------------------------------------------------------------
@@ -75,7 +79,9 @@ def reconcile_rows(t: Words, account: RaceAccount, guesses: dict[str, float | No
 
 def conclusion(t: Words, account: RaceAccount) -> str:
     """One sentence on who was faster, naming the term that lost it, and one on whether the texts are the same."""
-    if account.measured >= 1:
+    if abs(account.measured - 1) < EVEN:
+        speed = t("conclusion.even", saved=account.passes_saved)
+    elif account.measured > 1:
         speed = t("conclusion.faster", measured=account.measured, saved=account.passes_saved)
     else:
         worst = account.explained.worst

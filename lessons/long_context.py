@@ -108,6 +108,7 @@ def _lab(t: Words) -> Lab:
         run = gr.Button(t("control.run"), variant="primary", elem_id="long-context-run")
         sweep = gr.Button(t("control.sweep"), elem_id="long-context-sweep")
     frame.downloads(t, bar, runs.is_ours)
+    frame.permalink(t, {"prompt": prompt, "window": window, "k": length, "t": temperature})
     cited = {name: frame.badge(t, "cited", t(f"source.{name}")) for name in ("magicdec", "triforce")}
     frame.prose(t("run.intro", **cited))
     frame.prose(t("kept.intro", source=frame.badge(t, "cited", t("source.sinks")), badge=frame.badge(t, "recorded")))

@@ -15,6 +15,7 @@ from lessons import long_context_theory as theory
 from lessons.long_context_facts import Drafting, draftings, predicted_cost, predicted_view
 from lessons.long_context_runs import KINDS, kind_of
 from lessons.long_context_theory import BATCHES, CONTEXTS, Plan
+from lessons.runs import origin
 from lessons.words import Words
 
 COLORS = {"sinks": plots.OWNERS[0], "bare": plots.OWNERS[6], "retrieved": plots.OWNERS[3]}
@@ -144,7 +145,7 @@ def reconciled(t: Words, run_id: str) -> str:
         return f"<p class='prose-text size-note'>{escape(t('reconcile.nothing'))}</p>"
     kind = "recorded" if run.is_recorded else "measured"
     rows = [row for one in found for row in _rows(t, one, start, kind)]
-    note = f"<p class='prose-text size-note'>{frame.badge(t, kind, f'{start.device_name}, {start.recorded[:10]}')}</p>"
+    note = f"<p class='prose-text size-note'>{frame.badge(t, kind, origin(events))}</p>"
     return frame.reconcile(t, rows) + note
 
 

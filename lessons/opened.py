@@ -35,8 +35,12 @@ MAX_LINE_BYTES = 2**20
 MAX_EVENTS = 200_000
 MAX_BLOCK_SIZE = 4096
 MAX_BLOCKS = 2**20
+MAX_VIEWED = 2**13  # blocks of one sequence
 LARGEST = 2**53  # whole numbers beyond it are not exact in a browser
 LONGEST_TIME = 1e7  # seconds: four months
+MAX_DRAFT_LENGTH = 64
+MAX_NODES = 256  # of a tree that grew
+MAX_ROWS = 65  # of a tree that is verified, its root among them: a mask has as many squares as their square
 ANY_NUMBER = ("seed", "found_at")  # may be negative
 
 
@@ -114,7 +118,7 @@ def fault_of_lists(event: Event) -> str:
             if not 1 <= event.num_blocks <= MAX_BLOCKS:
                 return f"num_blocks is {event.num_blocks}, not 1 to {MAX_BLOCKS}"
         case Submitted():
-            return _unequal(event, "prompt_ids", "pieces")
+            return _unequal(event, "prompt_ids", "pieces") or _more(event.draft_length, MAX_DRAFT_LENGTH, "drafts")
         case Drafted():
             if any(not -1 <= parent < node for node, parent in enumerate(event.parents)):
                 return "a parent does not come before its node"
@@ -124,14 +128,19 @@ def fault_of_lists(event: Event) -> str:
                 return "a parent does not come before its node"
             if any(not _is_choice(chosen, len(event.token_ids)) for chosen in (event.expanded, event.ranked)):
                 return "a chosen node is not one of the tree, or is chosen twice"
-            return _unequal(event, "token_ids", "pieces", "parents", "values")
+            size = _more(len(event.ranked), MAX_ROWS - 1, "verified nodes")
+            size = size or _more(len(event.parents), MAX_NODES, "nodes")
+            return size or _unequal(event, "token_ids", "pieces", "parents", "values")
         case Viewed():
+            if event.num_blocks > MAX_VIEWED:
+                return _more(event.num_blocks, MAX_VIEWED, "blocks")
             seen = event.sinks + event.retrieved + event.recent
             if not _is_choice(seen, event.num_blocks) or list(seen) != sorted(seen):
                 return f"the blocks that are seen are not some of {event.num_blocks}, in order"
         case LaidOut():
             nodes = ("pieces", "parents", "positions", "errors", "favourite_ids", "favourite_pieces")
-            return _unequal(event, "token_ids", *nodes, "plain_ids", "plain_pieces") or _fault_of_paths(event)
+            fault = _unequal(event, "token_ids", *nodes, "plain_ids", "plain_pieces") or _fault_of_paths(event)
+            return fault or _more(len(event.parents), MAX_ROWS, "rows")
         case Probed():
             return _unequal(event, "token_ids", "pieces", "parents", "favourite_ids", "favourite_pieces")
         case Verified():
@@ -229,6 +238,10 @@ def _unequal(event: Event, first: str, *others: str) -> str:
     length = len(getattr(event, first))
     wrong = [name for name in others if len(getattr(event, name)) != length]
     return f"{wrong[0]} and {first} have different lengths" if wrong else ""
+
+
+def _more(number: int, largest: int, what: str) -> str:
+    return f"{number} {what}; at most {largest} can be shown" if number > largest else ""
 
 
 def _unequal_or_empty(event: Event, *names: str) -> str:

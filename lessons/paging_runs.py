@@ -5,11 +5,12 @@ Knows nothing of the page's layout, nor of how the engine shares blocks.
 
 from collections.abc import Sequence
 
-from engine import EngineStarted, Request, Submitted
+from engine import Request, Submitted
 from lessons import asking, frame, live
 from lessons import paging_figures as figures
 from lessons import paging_scenarios as scenarios
 from lessons.paging_scenarios import FIRST, PRESETS, Settings
+from lessons.runs import origin
 from lessons.words import Words
 
 Fork = tuple[str, int]  # a request, and how many tokens it has when it is forked
@@ -95,7 +96,5 @@ def reconciled(t: Words, run_id: str) -> str:
     if facts is None:
         return frame.said(t("reconcile.nothing"))
     kind = "recorded" if live.find(run_id).is_recorded else "measured"
-    where = next((event for event in events if isinstance(event, EngineStarted)), None)
-    source = f"{where.device_name}, {where.recorded[:10]}" if where else ""
-    note = f"<p class='prose-text size-note'>{frame.badge(t, kind, source)}</p>"
+    note = f"<p class='prose-text size-note'>{frame.badge(t, kind, origin(events))}</p>"
     return note + frame.reconcile(t, figures.run_rows(t, facts, kind))

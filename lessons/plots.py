@@ -67,14 +67,6 @@ def marker_line(chart: go.Figure, value: float, label: str, axis: str = "y", col
     return chart.add_vline(x=value, annotation_text=label, annotation_position="top right", **style)
 
 
-def legend_below(chart: go.Figure) -> go.Figure:
-    """Put the legend under the title of the x axis; the figure grows by what it needs where it is two columns wide."""
-    room = 8 + 20 * -(-len(chart.data) // 2)
-    height = chart.layout.height + room
-    place = {"yref": "container", "y": room / height, "yanchor": "top"}
-    return chart.update_layout(legend=place, height=height, margin_b=56 + room)
-
-
 class Chart(gr.Plot, metaclass=Quiet):
     """A place for a figure. Gradio's own knows no config, but hands on to Plotly the one that a figure's JSON names."""
 

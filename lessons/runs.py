@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from engine import Engine, EngineError, Event, Request, RoundFinished, encode, load_trace
+from engine import Engine, EngineError, EngineStarted, Event, Request, RoundFinished, encode, load_trace
 
 TRACE_FOLDER = Path(__file__).parent.parent / "assets" / "traces"
 RECORDED = "recorded-"
@@ -113,6 +113,12 @@ def recorded_run(name: str) -> Run | None:
     """The run recorded in assets/traces/NAME.jsonl.gz, None where there is none."""
     paths = {path.name.removesuffix(".jsonl.gz"): path for path in TRACE_FOLDER.glob("*.jsonl.gz")}
     return recorded(load_trace(paths[name]), RECORDED + name) if name in paths else None
+
+
+def origin(events: Iterable[Event]) -> str:
+    """The machine and the day of a run, for a badge; "" for one that does not say."""
+    started = next((event for event in events if isinstance(event, EngineStarted)), None)
+    return f"{started.device_name}, {started.recorded[:10]}" if started else ""
 
 
 class Shelf:

@@ -22,8 +22,9 @@ from engine import (
 )  # fmt: skip
 from lessons import frame, live, plots
 from lessons.proof import Line, check
+from lessons.runs import origin
 from lessons.trees_proof import DRAFT, GROUPS, TARGET, checks
-from lessons.trees_run import Layout, TreeRound, device_of, layouts_of, outcome, rounds_of
+from lessons.trees_run import Layout, TreeRound, layouts_of, outcome, rounds_of
 from lessons.words import Words
 
 NUM_DRAWS = 100_000
@@ -103,7 +104,7 @@ def layout_table(t: Words, run_id: str) -> str:
     if not found:
         return f"<p class='prose-text size-note'>{escape(t('break.none'))}</p>"
     is_recorded = run is not None and run.is_recorded
-    badge = frame.badge(t, "recorded", device_of(events)) if is_recorded else frame.badge(t, "measured")
+    badge = frame.badge(t, "recorded", origin(events)) if is_recorded else frame.badge(t, "measured")
     heads = ("way", "mask", "error", "changed", "texts")
     head = "".join(f"<th scope='col'>{escape(t(f'break.{name}'))}</th>" for name in heads)
     example = next(event for event in events if isinstance(event, LaidOut))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from engine import (
     Engine,
-    EngineStarted,
     Event,
     LaidOut,
     Request,
@@ -27,7 +26,6 @@ PROMPT = "Write a Python function that checks whether a number is prime."
 DRAFTER = "eagle2"
 DEEPEST = 6
 NUM_TOKENS = 48
-MOST_NODES = 64  # of a tree that can be shown: a mask has as many squares as their square
 
 
 def request(prompt: str) -> Request:
@@ -46,10 +44,8 @@ def recorded(engine: Engine, prompt: str) -> Iterator[Event]:
 
 
 def is_ours(events: Sequence[Event]) -> bool:
-    """Whether a run is one of this lesson: one request drafted by EAGLE-2, whose trees are no larger than it grows."""
-    asked = [event.drafter for event in events if isinstance(event, Submitted)]
-    sizes = (len(event.parents) for event in events if isinstance(event, TreeGrown | LaidOut))
-    return asked == [DRAFTER] and max(sizes, default=0) <= MOST_NODES
+    """Whether a run is one of this lesson: one request, drafted by EAGLE-2."""
+    return [event.drafter for event in events if isinstance(event, Submitted)] == [DRAFTER]
 
 
 def started(t: Words, prompt: object) -> list[object]:
@@ -152,9 +148,3 @@ def outcome(tree: LaidOut, by: str) -> tuple[str, ...]:
     """The tokens that a pass adds, by the logits of the layout ("favourite") or of decoding alone ("plain")."""
     path, pieces = (tree.path, tree.favourite_pieces) if by == "favourite" else (tree.plain_path, tree.plain_pieces)
     return (*(tree.pieces[node] for node in path[1:]), pieces[path[-1]])
-
-
-def device_of(events: Sequence[Event]) -> str:
-    """The machine and the day of a recorded run, for its badge."""
-    first = next((event for event in events if isinstance(event, EngineStarted)), None)
-    return "" if first is None else f"{first.device_name}, {first.recorded[:10]}"

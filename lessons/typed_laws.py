@@ -4,6 +4,7 @@ Knows nothing of pages: a refusal carries a code and values, the lesson has the 
 pattern (decimals, fractions, percent); nothing that was typed is ever evaluated.
 """
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -62,6 +63,11 @@ def parse_pair(p: str, q: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     if len(laws[0]) != len(laws[1]):
         raise BadLaw("lengths", p=len(laws[0]), q=len(laws[1]))
     return laws[0], laws[1]
+
+
+def is_same(law: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether two laws agree but for rounding: to be compared are laws, for one law can be typed in many ways."""
+    return len(law) == len(other) and all(map(math.isclose, law, other))
 
 
 def write_law(law: Sequence[float]) -> str:

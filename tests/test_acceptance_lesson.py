@@ -1,15 +1,19 @@
 """Tests of the acceptance lesson: what a reader types, what every rule makes of it, and whether the words are true."""
 
 import re
+from html import unescape
 from types import SimpleNamespace
+from unittest import mock
 
+import gradio as gr
 import numpy as np
 import pytest
 
-from engine import Inspected
+from engine import EngineError, Inspected
 from lessons import acceptance, acceptance_controls, acceptance_figures, acceptance_laws, acceptance_model, asking, live
 from lessons.acceptance_laws import ALL_RULES, WRONG_RULES, lumped, outcome, processed, setting_of
 from lessons.derivations import DERIVATIONS
+from lessons.runs import Run
 from lessons.typed_laws import BadLaw, parse_law, parse_pair, write_law
 from lessons.words import LANGUAGES, load
 
@@ -65,16 +69,25 @@ def test_a_written_law_reads_back_as_itself():
 def test_an_answer_counts_the_moves_of_the_picture_and_nonsense_from_the_wire_counts_as_none():
     t = load("acceptance", "en")
     drawn = {"p": "0.5, 0.3, 0.2", "q": "0.2, 0.3, 0.5", "moves": 3}
-    *_, setting = acceptance_controls.read(t, drawn["p"], drawn["q"], 1, 1, (), 0, drawn)
-    assert acceptance_figures.law_options(setting)["moves"] == 3
+    *_, picture = acceptance_controls.read(t, drawn["p"], drawn["q"], 1, 1, (), 0, drawn)
+    assert picture["options"]["moves"] == 3
     for odd in (None, "", 3, [], {}, {"moves": "3"}, {"moves": None}, {"moves": 2.5}):
         assert acceptance_controls.moves_of(odd) == 0
 
 
+def test_a_move_that_leaves_the_laws_as_they_are_leaves_the_setting_too_and_is_counted():
+    t, texts = load("acceptance", "en"), acceptance.EXAMPLES[acceptance.FIRST]
+    settings, pictures = zip(
+        *(acceptance_controls.read(t, *texts, 1, 1, (), 0, {"moves": moves})[-2:] for moves in (0, 2)), strict=True
+    )
+    assert settings[0] == settings[1] == setting_of(texts, 1, 1, (), 0)
+    assert [picture["options"]["moves"] for picture in pictures] == [0, 2]
+
+
 def said_of(found: list) -> tuple:
     """What `read` says is wrong with p and with q, and the example that it calls the laws."""
-    _, p, q, example, _ = found
-    return p, q, example["value"] if isinstance(example, dict) else example.value
+    _, p, q, example, *_ = found
+    return p, q, example
 
 
 WRONG_TEXTS = {("x 1", "1 1"): "p", ("1 1", "x 1"): "q", ("1 1", "1 1 1"): "q", ("", "1 1"): "p", (None, "1 1"): "p"}
@@ -83,7 +96,7 @@ WRONG_TEXTS = {("x 1", "1 1"): "p", ("1 1", "x 1"): "q", ("1 1", "1 1 1"): "q", 
 @pytest.mark.parametrize("texts", WRONG_TEXTS)
 def test_what_is_wrong_is_said_of_the_law_that_it_is_wrong_with(texts):
     t = load("acceptance", "en")
-    _, p, q, _, _ = acceptance_controls.read(t, *texts, 1, 1, (), 0)
+    _, p, q, *_ = acceptance_controls.read(t, *texts, 1, 1, (), 0)
     assert ("role='alert'" in p, "role='alert'" in q) == (WRONG_TEXTS[texts] == "p", WRONG_TEXTS[texts] == "q")
     assert acceptance_controls.read(t, "1 1", "1 1", 1, 1, (), 0)[1:3] == ["", ""]
 
@@ -96,9 +109,25 @@ def test_the_example_is_named_after_the_laws_and_markup_in_them_is_text():
         (("0.1, 0.9", "0.5, 0.5"), ("x", "y"), "model"),
     ]:
         assert said_of(acceptance_controls.read(t, *texts, 1, 1, names, 0))[2] == example
-        extra = "" if example in acceptance.EXAMPLES else example
-        assert example in [name for _, name in acceptance_controls.choices(t, extra)]
+        assert example in [name for _, name in acceptance_controls.choices(t)]
     assert "<img" not in acceptance_controls.read(t, "<img> 1", "1 1", 1, 1, (), 0)[1]
+
+
+@pytest.mark.parametrize(
+    ("texts", "example"),
+    [
+        (("5 3 2", "20% 30% 50%"), "textbook"),
+        (("1/2, 3/10, 1/5", "0.20, 0.30, 0.50"), "textbook"),
+        (("0.5, 0.3, 0.2", "0.2, 0.301, 0.499"), "own"),
+        (("1e-7, 1", "1, 1"), "tiny"),  # as the browser writes it
+        ((write_law((1e-7, 1)), write_law((1, 1))), "tiny"),
+        (("2e-7, 1", "1, 1"), "own"),
+        (("0, 1", "1, 1"), "own"),
+    ],
+)
+def test_laws_are_an_example_s_however_they_are_written(texts, example, monkeypatch):
+    monkeypatch.setitem(acceptance.EXAMPLES, "tiny", ("0.0000001, 1", "0.5, 0.5"))
+    assert acceptance_controls.example_of(parse_pair(*texts), ()) == example
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -113,6 +142,17 @@ def test_what_is_no_prompt_is_refused_before_anything_runs(language, prompt, cod
     _, said = acceptance_model.started(t, prompt, 1.0)
     assert toasts == [t.frame(f"error.{code}")]
     assert toasts[0] in said
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_end_of_a_run_says_only_why_it_failed_and_wipes_no_refusal_that_came_before_it(language):
+    t, run = load("acceptance", language), Run()
+    for run_id in (live.replay("acceptance"), "no such run"):
+        assert acceptance_model.finished(t, run_id) == gr.skip()
+    run.end("empty_prompt", EngineError("empty_prompt", ""))
+    with mock.patch.object(live, "find", return_value=run), mock.patch.object(asking, "warn") as toast:
+        assert t.frame("error.empty_prompt") in unescape(acceptance_model.finished(t, run.id))
+    toast.assert_called_once()
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -6,7 +6,7 @@ import pytest
 
 from engine import Request, SamplingParams, drafter_card
 from engine.bench import drafters
-from engine.bench.drafters import VANILLA, Race, against_others, best_by_category, chosen, mean_speed_up, weights_digest
+from engine.bench.drafters import VANILLA, Race, against_others, best_by_category, chosen, digests_of, mean_speed_up
 from engine.bench.tally import Tally, run
 from engine.events import Drafted, RoundFinished, Sampled, Verified
 from tests.toys import toy_engine
@@ -75,10 +75,13 @@ def test_drafting_of_a_round_is_told_in_plain_steps_without_the_round_that_reads
     assert len(tally.drafting) == sum(len(seconds) for rows, seconds in tally.passes.items() if rows > 1) - 2
 
 
-def test_a_record_names_the_weights_that_were_measured() -> None:
-    assert weights_digest("eagle3:chain") == drafter_card("eagle3")["file_sha256"]
-    assert weights_digest("eagle2") == drafter_card("eagle")["file_sha256"]
-    assert weights_digest("ngram") == ""
+def test_a_record_names_the_files_that_were_measured() -> None:
+    head, table = (drafter_card(name)["file_sha256"] for name in ("eagle3", "ngram_table"))
+    assert digests_of("eagle3:chain") == {"eagle3": head}
+    assert digests_of("eagle3:lookup") == {"eagle3": head, "ngram_table": table}
+    assert digests_of("eagle2") == {"eagle": drafter_card("eagle")["file_sha256"]}
+    assert digests_of("triforce:64") == digests_of("draft_lm")
+    assert digests_of("ngram") == {}
 
 
 def timed(**seconds: float) -> dict:

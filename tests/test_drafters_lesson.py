@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import math
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,6 +28,7 @@ from engine import (
     drafter_card,
     output_law,
     records,
+    typical_threshold,
 )
 from lessons import (
     asking,
@@ -49,6 +52,9 @@ SUBMITTED = {
     "step": 0, "clock": 0.0, "prompt_ids": (1,), "pieces": ("A",), "draft_temperature": None, "temperature": 0.0,
     "top_p": 1.0, "top_k": 0, "min_p": 0.0, "rule": "exact", "seed": 0, "max_new_tokens": 9, "parent": "", "fork_at": 0,
 }  # fmt: skip
+
+VOCABULARY = 49152  # of the model that the recorded runs are of
+ASSETS = Path(__file__).parent.parent / "assets"
 
 
 def told(name, rounds, seconds, drafter="made-up", parents=(-1, 0)):
@@ -296,6 +302,51 @@ def test_the_recorded_run_of_both_rules_fills_its_chart_and_its_table_and_leaves
     assert drafters_findings.rules_of(t, "no such run") == ""
 
 
+@pytest.fixture(scope="module")
+def judged_on_the_record():
+    """Of every round of the recorded run under the typical rule: drafter, parents, p and whether each was kept."""
+    events = live.events(drafters.recording("typical"))
+    parents = {(event.request_id, event.round): event.parents for event in events if isinstance(event, Drafted)}
+    return [
+        (event.request_id, parents[event.request_id, event.round], event.p, [v == "accepted" for v in event.verdicts])
+        for event in events
+        if isinstance(event, Verified) and event.rule == "typical"
+    ]
+
+
+def test_on_the_record_a_chain_keeps_what_passes_and_nothing_far_to_the_left_is_kept(judged_on_the_record):
+    is_sure = [False, False]  # to pass, not to pass: both must have been there
+    lowest = typical_threshold(np.full(VOCABULARY, 1 / VOCABULARY))
+    for name, parents, p, is_kept in judged_on_the_record:
+        for node, parent in enumerate(parents):
+            was_up = parent < 0 or is_kept[parent]
+            assert was_up or not is_kept[node]
+            if p[node] <= lowest:
+                is_sure[1] = True
+                assert not is_kept[node]
+            elif was_up and p[node] > drafters_rules.HIGHEST and name == "draft_lm typical":
+                is_sure[0] = True
+                assert is_kept[node]
+    assert all(is_sure)
+
+
+def test_on_the_record_a_tree_keeps_one_path_as_long_as_any_that_passes_and_not_all_that_passes(judged_on_the_record):
+    left_out = 0
+    for name, parents, p, is_kept in judged_on_the_record:
+        if name != "medusa typical":
+            continue
+        kept_below = [parents[node] for node in range(len(p)) if is_kept[node]]
+        assert len(set(kept_below)) == len(kept_below)  # siblings are never both kept
+        passing = [0] * len(p)  # how long the path to each draft is, if all of it is sure to pass
+        for node, parent in enumerate(parents):
+            before = 0 if parent < 0 else passing[parent]
+            if p[node] > drafters_rules.HIGHEST and (parent < 0 or before):
+                passing[node] = before + 1
+                left_out += not is_kept[node]
+        assert max(passing) <= sum(is_kept)
+    assert left_out > 0
+
+
 def test_a_surprise_is_told_only_where_every_token_tells_its_probability():
     tokens = [event for event in PLAIN if isinstance(event, Sampled)]
     assert drafters_kept.surprise(tokens) is None
@@ -327,7 +378,21 @@ def test_drafters_of_long_contexts_and_lookup_before_a_head_take_part_and_write_
     assert entry.is_same is True
 
 
-def test_drafters_that_are_slow_on_a_short_prompt_run_when_asked_for():
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_every_drafter_reads_is_told_and_behind_lookup_the_table_is_named(language):
+    t = load("drafters", language)
+    kinds = dict(re.findall(r"(\w+): \"(\w+)\"", (ASSETS / "zoo_reads.js").read_text().split("};")[0]))
+    assert {name.partition(":")[0] for name in runs.ZOO} | {"eagle3_lookup"} <= set(kinds)
+    for name, kind in kinds.items():
+        assert f"stage.reads.{name}" in t or f"stage.reads.{kind}" in t
+    table = {"en": "table", "zh": "表"}[language]
+    lab = load("live_lab", language)
+    for said in (t("stage.name.eagle3_lookup"), t("stage.reads.eagle3_lookup"), lab("drafter.eagle3.lookup"),
+                 lab("stage.drafter.eagle3.lookup")):  # fmt: skip
+        assert table in said
+
+
+def test_drafters_of_long_contexts_run_when_asked_for():
     assert {"magicdec:32", "triforce:32"} <= set(runs.here()) - set(runs.usual())
     assert "eagle3:lookup" in runs.usual()
 
@@ -335,7 +400,7 @@ def test_drafters_that_are_slow_on_a_short_prompt_run_when_asked_for():
 # ---- opened files ---------------------------------------------------------------------------------------------------
 
 
-def test_a_file_with_other_requests_or_with_drafts_of_a_senseless_length_is_of_no_experiment():
+def test_a_file_with_other_requests_is_of_no_experiment():
     started = EngineStarted(
         step=0, clock=0.0, model="m", weights_sha256="", dtype="", cache_dtype="", device="", device_name="",
         threads=1, block_size=4, num_blocks=4, context_length=9, recorded="", versions=(),
@@ -346,7 +411,6 @@ def test_a_file_with_other_requests_or_with_drafts_of_a_senseless_length_is_of_n
     assert not runs.is_ours([started])
     assert not runs.is_ours([started, asked])
     assert not runs.is_ours([started, plain, dataclasses.replace(asked, request_id="vanilla")])
-    assert not runs.is_ours([started, plain, dataclasses.replace(asked, draft_length=2**50)])
 
 
 @pytest.mark.parametrize("group", LINES)
@@ -368,12 +432,11 @@ def test_a_record_is_found_by_name_alone_and_a_broken_one_is_none(tmp_path, monk
 
 
 def test_a_record_names_the_drafters_that_were_trained_again_after_it():
-    digest = drafter_card("eagle")["file_sha256"]
-    record = {
-        "drafters": {"ngram K=5": {}, "eagle K=1": {}, "eagle3:chain K=1": {}, "eagle3:chain K=2": {}, "x K=1": {}}
-    }
-    assert drafters_tables.trained_anew(record | {"weights_sha256": {"eagle": digest}}) == ["eagle3:chain"]
-    assert drafters_tables.trained_anew(record) == ["eagle", "eagle3:chain"]
+    head, table = (drafter_card(name)["file_sha256"] for name in ("eagle3", "ngram_table"))
+    measured = {"eagle3:chain": {"eagle3": head}, "eagle3:lookup": {"eagle3": head, "ngram_table": "another"},
+                "ngram_table": {"ngram_table": table}, "eagle": {"eagle": "another"}, "x": {"gone": "1"}}  # fmt: skip
+    assert drafters_tables.trained_anew({"weights_sha256": measured}) == ["eagle3:lookup", "eagle", "x"]
+    assert drafters_tables.trained_anew({}) == []
 
 
 def test_a_card_s_tau_is_that_of_its_acceptance_by_position():

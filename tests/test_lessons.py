@@ -11,7 +11,7 @@ from lessons.runs import TRACE_FOLDER
 from lessons.words import LANGUAGES, load
 
 MOST = {  # Gradio's own forms included
-    "acceptance": 75, "drafters": 50, "jacobi": 45, "live_lab": 65, "long_context": 52, "paging": 85, "trees": 46,
+    "acceptance": 72, "drafters": 50, "jacobi": 45, "live_lab": 64, "long_context": 49, "paging": 83, "trees": 39,
 }  # fmt: skip
 
 

@@ -16,12 +16,12 @@ from engine import EngineError, Request, RoundFinished, SamplingParams
 from engine import events as told
 from lessons import asking, live, live_lab, live_lab_controls, live_lab_figures
 from lessons.frame import Slider, reconcile
-from lessons.live_lab_account import RaceAccount, origin, race_account
+from lessons.live_lab_account import RaceAccount, race_account
 from lessons.live_lab_prompts import PRESETS, Preset, preset
 from lessons.live_lab_proof import LINES
 from lessons.live_lab_race import Settings, is_ours, preset_of, race, raced, remarks, settings_of
 from lessons.proof import Line, is_checked
-from lessons.runs import recorded, recorded_run
+from lessons.runs import origin, recorded, recorded_run
 from lessons.words import LANGUAGES, load
 from lessons.worker import Worker
 
@@ -54,6 +54,14 @@ def test_a_useless_draft_loses_by_acceptance() -> None:
     account = account_of(sharpness=0.0, draft_length=8, costs=Costs(draft=0.002, verify=0.026))
     assert account.measured < 1
     assert account.explained.worst == "acceptance"
+
+
+@pytest.mark.parametrize("measured", [0.996, 1.0, 1.004])
+def test_half_a_percent_is_no_difference(measured: float) -> None:
+    account = dataclasses.replace(account_of(), measured=measured)
+    even = T("conclusion.even", saved=account.passes_saved)
+    assert even in live_lab_figures.conclusion(T, account)
+    assert even not in live_lab_figures.conclusion(T, dataclasses.replace(account, measured=measured + 0.01))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

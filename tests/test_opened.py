@@ -15,6 +15,7 @@ from engine import (
     EngineStarted,
     Event,
     Finished,
+    LaidOut,
     Preempted,
     Probed,
     Request,
@@ -24,9 +25,12 @@ from engine import (
     Submitted,
     TreeGrown,
     Verified,
+    Viewed,
     encode,
     save_trace,
 )
+from engine.drafters.eagle_tree import DEEPEST
+from engine.drafters.grown import BRANCHES, MOST_NODES
 from lessons import live, opened
 from lessons.runs import TRACE_FOLDER, Run
 from lessons.turns import Turns
@@ -132,6 +136,7 @@ CHANGES = [
     (EngineStarted, {"num_blocks": 2**20 + 1}), (EngineStarted, {"threads": -1}), (EngineStarted, {"clock": -1.0}),
     (EngineStarted, {"versions": (("\udcff", "1"),)}), (EngineStarted, {"clock": 1e9}),
     (RoundFinished, {"request_clock": 1e300}), (Finished, {"clock": 2e7}),
+    (Submitted, {"draft_length": opened.MAX_DRAFT_LENGTH + 1}),
     (Submitted, {"pieces": ()}), (Submitted, {"prompt_ids": (1, 2, 2**60)}),
     (Submitted, {"pieces": ("a", "\ud800", "c")}), (Sampled, {"index": 1}),
     (Sampled, {"index": -1}), (Sampled, {"round": 99}), (BlockTaken, {"block": 256}),
@@ -171,6 +176,51 @@ def test_what_no_drafter_reports_is_refused(drafter: str, kind: type, changes: d
     events[at] = dataclasses.replace(events[at], **changes)
     with pytest.raises(EngineError):
         opened.check(events)
+
+
+LISTS = (
+    "token_ids", "pieces", "positions", "errors", "favourite_ids", "favourite_pieces", "plain_ids", "plain_pieces",
+)  # fmt: skip
+
+
+def grown(num_nodes: int, num_ranked: int) -> dict[str, tuple]:
+    """The lists of a tree that is as flat as can be."""
+    nodes = {"token_ids": (1,) * num_nodes, "pieces": ("a",) * num_nodes, "parents": (-1,) * num_nodes}
+    return nodes | {"values": (0.1,) * num_nodes, "expanded": (), "ranked": tuple(range(num_ranked))}
+
+
+def test_the_largest_tree_that_eagle_2_grows_can_be_shown() -> None:
+    assert BRANCHES + BRANCHES**2 * (DEEPEST - 1) <= opened.MAX_NODES
+    assert MOST_NODES < opened.MAX_ROWS
+
+
+@pytest.mark.parametrize(("num_nodes", "num_ranked", "is_shown"), [
+    (opened.MAX_NODES, opened.MAX_ROWS - 1, True), (opened.MAX_NODES + 1, 4, False),
+    (opened.MAX_NODES, opened.MAX_ROWS, False),
+])  # fmt: skip
+def test_a_tree_too_large_to_draw_is_refused(num_nodes: int, num_ranked: int, is_shown: bool) -> None:
+    events = list(toy_engine().run([Request([1, 2, 3, 1, 2], SamplingParams(20), "eagle2")]))
+    at = next(index for index, event in enumerate(events) if isinstance(event, TreeGrown))
+    fault = opened.fault_of_lists(dataclasses.replace(events[at], **grown(num_nodes, num_ranked)))
+    assert (fault == "") == is_shown
+
+
+def test_a_view_of_more_blocks_than_a_sequence_has_is_refused() -> None:
+    event = next(event for event in live.events(live.replay("long_context")) if isinstance(event, Viewed))
+    assert opened.fault_of_lists(dataclasses.replace(event, num_blocks=opened.MAX_VIEWED)) == ""
+    assert opened.fault_of_lists(dataclasses.replace(event, num_blocks=opened.MAX_VIEWED + 1))
+
+
+def test_a_mask_too_large_to_draw_is_refused() -> None:
+    event = next(event for event in live.events(live.replay("trees")) if isinstance(event, LaidOut))
+
+    def of(num_rows: int) -> str:
+        lists = {name: getattr(event, name)[:1] * num_rows for name in LISTS}
+        parents = (-1,) + (0,) * (num_rows - 1)
+        return opened.fault_of_lists(dataclasses.replace(event, **lists | {"parents": parents}))
+
+    assert of(opened.MAX_ROWS) == ""
+    assert of(opened.MAX_ROWS + 1)
 
 
 @pytest.mark.parametrize("number", ["1" + "0" * 400, "-1" + "0" * 400, "1e400", "NaN", "9" * 5000])

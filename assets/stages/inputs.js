@@ -9,9 +9,12 @@ import { readsOf, roundsOf } from "../zoo_reads.js";
 const KNOWN = 5; // last tokens shown
 const MOST_SIBLINGS = 3;
 const MOST_DEPTH = 6;
-const MOST_BLOCKS = 40; // of a cache
+const FIRST_BLOCKS = 10; // of a cache
+const LAST_BLOCKS = 30; // those between are left out
 const BEFORE = 3; // tokens of the copied place that stand before the copy
-const FELT = { medusa: 1, eagle: 1, eagle3: 3, unshifted: 1 }; // hidden states read at the last position that has one
+const FELT = { medusa: 1, eagle: 1, eagle3: 3, eagle3_lookup: 3, unshifted: 1 }; // hidden states read at the last position that has one
+const GUESSES_STATES = ["eagle", "eagle3", "unshifted"]; // go on from states of their own
+const HAS_CACHE = ["self", "model", "eagle", "eagle3", "eagle3_lookup", "unshifted"];
 
 export function mount(element, { words, options, player }) {
   const slider = el("input", { type: "range", min: "1", max: "1", value: "1", class: "inputs-slider", "aria-label": words["inputs.round"] });
@@ -90,8 +93,7 @@ function columnsOf(facts, words) {
     table.append(el("div", { class: "inputs-column" }, cell, statesOf(facts, at === felt ? "true" : "")));
   });
   facts.drafts.slice(0, MOST_DEPTH).forEach((siblings, depth) => {
-    const guesses = facts.kind.startsWith("eagle") || facts.kind === "unshifted";
-    const isGuessed = guesses && depth < facts.drafts.length - 1;
+    const isGuessed = GUESSES_STATES.includes(facts.kind) && depth < facts.drafts.length - 1;
     table.append(el("div", { class: "inputs-column is-draft" }, ...siblingsOf(siblings), statesOf(facts, isGuessed ? "guess" : "")));
   });
   return table;
@@ -122,7 +124,7 @@ function elsewhereOf(facts, words) {
   if (facts.kind === "window") return guessesOf(facts.round.probed, words);
   if (facts.view) return viewOf(facts.view, words);
   const num = facts.kind === "self" ? facts.numCached : facts.numOwn;
-  if (!facts.drafts.length || !num || !["self", "model", "eagle", "eagle3", "unshifted"].includes(facts.kind)) return null;
+  if (!facts.drafts.length || !num || !HAS_CACHE.includes(facts.kind)) return null;
   const share = el("i", { class: `inputs-cache-fill is-${facts.kind === "self" ? "target" : "own"}` });
   share.style.width = `${Math.min(100, (100 * num) / Math.max(1, facts.known.length))}%`;
   return el("p", { class: "inputs-elsewhere" }, el("span", { class: "inputs-cache" }, share), fill(words[facts.kind === "self" ? "inputs.cache.target" : "inputs.cache.own"], { num, all: facts.known.length }));
@@ -138,10 +140,15 @@ function placeOf({ known, foundAt, key, numCopied }, words) {
   return el("p", { class: "inputs-elsewhere" }, el("span", { class: "inputs-where" }, fill(words["inputs.place"], { position: foundAt, all: known.length })), ...cells);
 }
 
-/** The blocks of the target's cache that a draft step saw, those left out dark: sinks first, then the latest. */
+/** The blocks of the target's cache, filled those that a draft step saw; of a long cache the first and the last ones. */
 function viewOf({ num_blocks: all, sinks, retrieved, recent }, words) {
   const seen = new Set([...sinks, ...retrieved, ...recent]);
-  const blocks = Array.from({ length: Math.min(all, MOST_BLOCKS) }, (_, at) => el("i", { class: `inputs-block${seen.has(at) ? " is-seen" : ""}` }));
+  const numLeftOut = Math.max(0, all - FIRST_BLOCKS - LAST_BLOCKS);
+  const blocks = Array.from({ length: all - numLeftOut }, (_, nth) => {
+    const at = nth < FIRST_BLOCKS ? nth : nth + numLeftOut;
+    return el("i", { class: `inputs-block${seen.has(at) ? " is-seen" : ""}` });
+  });
+  if (numLeftOut) blocks.splice(FIRST_BLOCKS, 0, el("span", { class: "inputs-gap" }, "…"));
   return el("p", { class: "inputs-elsewhere" }, ...blocks, fill(words["inputs.view"], { num: seen.size, all }));
 }
 

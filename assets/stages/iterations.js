@@ -11,6 +11,7 @@ import { read } from "../reader.js";
 const JACOBI = "jacobi";
 const GREEDY = "greedy";
 const ROWS_BEFORE_COMMIT = 3;
+const MOST_PLACES = 64; // an opened run may have been asked for any length
 
 export function mount(element, { words, options, player, language }) {
   const origin = runBadge(words, true);
@@ -41,7 +42,7 @@ export function mount(element, { words, options, player, language }) {
     if (key === drawn) return;
     drawn = key;
     reveal.hidden = !isCovered;
-    const num = jacobi.submitted?.max_new_tokens ?? 0;
+    const num = Math.min(jacobi.submitted?.max_new_tokens ?? 0, MOST_PLACES);
     const rows = shown.map((pass, at) => rowOf(pass, at, num, jacobi, shown[at - 1]));
     if (written.length) rows.push(checkOf(written, num, jacobi));
     grid.style.setProperty("--places", num);

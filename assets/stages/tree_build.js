@@ -5,7 +5,7 @@ import { el, fill } from "../player.js";
 import { best, chosenTree, close, presets, scores } from "../tree_bench.js";
 import { depths, mask, pathTo, valuesOf } from "../tree.js";
 import { drawMask, focusedRow, markRow, sentenceOf } from "../tree_mask.js";
-import { passOf } from "../tree_rounds.js";
+import { hasTree, passOf } from "../tree_rounds.js";
 import { drawTree, short } from "../tree_view.js";
 
 const MOST_NODES = 15; // below the root, the widest pass that was measured
@@ -169,7 +169,7 @@ export function mount(element, { words, options, player }) {
 /** The verified nodes and the expanded ones of the round that the page shows; null where there is none. */
 function takenFrom(player) {
   const request = player.state.requests[player.state.order[0]];
-  const round = (request?.rounds ?? []).findLast((one) => one.grown && one.sampled.length);
+  const round = (request?.rounds ?? []).findLast(hasTree);
   if (!round) return null;
   const pass = passOf(request, round);
   const kept = pass.nodes.map((node, index) => index).filter((index) => index === 0 || pass.nodes[index].rank || pass.nodes[index].order).slice(0, MOST_NODES + 1);

@@ -6,7 +6,7 @@ import { mask, moves, pathTo } from "../tree.js";
 import { drawMask, focusedRow, markRow, sentenceOf } from "../tree_mask.js";
 import { drawTree, short } from "../tree_view.js";
 import { drawSlots } from "../tree_slots.js";
-import { passOf } from "../tree_rounds.js";
+import { hasTree, passOf } from "../tree_rounds.js";
 
 const LAST_STEPS = ["rerank", "pass", "accept", "keep"];
 
@@ -28,7 +28,7 @@ export function mount(element, { words, player }) {
 
   function follow(_, cursor, state) {
     const request = state.requests[state.order[0]];
-    const passes = (request?.rounds ?? []).filter((round) => round.grown && round.sampled.length);
+    const passes = (request?.rounds ?? []).filter(hasTree);
     openOnce();
     empty.hidden = passes.length > 0;
     all.hidden = !passes.length;

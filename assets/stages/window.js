@@ -84,7 +84,8 @@ export function mount(element, { words, player, language }) {
       draw();
     };
     const column = Math.min(picked, width - 1);
-    if (pass.probed) window_.put(windowGrid(pass, width, words, column, pick), spelled(pass, width, words, column, pieceOf));
+    const isWhole = pass.probed && pass.probed.pieces.length % width === 0; // an opened run may name any width
+    if (isWhole) window_.put(windowGrid(pass, width, words, column, pick), spelled(pass, width, words, column, pieceOf));
     else window_.put(el("p", { class: "window-note" }, words[done.length > 1 ? "window.end" : "window.before"]));
     verify.put(...verifyBranch(pass, root, words));
     const grams = poolAfter(done, guesses);

@@ -26,7 +26,7 @@ from engine.bench.peers import Generate, others, versions
 from engine.bench.suite import SUITE, TUNING
 from engine.bench.tally import Tally, run
 from engine.commands import at_least, existing_file, pattern
-from engine.drafters import make
+from engine.drafters import make, trained_files
 from engine.drafters.shelf import Shelf
 from engine.head import SHIPPED
 from engine.report import cpu_name
@@ -37,10 +37,6 @@ LENGTHS = {  # to choose from; of a tree it is the depth, its size is its own af
     "eagle3": (2, 4, 6), "eagle3:chain": (1, 2, 3, 4), "eagle3:lookup": (3, 5, 7),
     "eagle_unshifted": (1, 2), "lookahead": (3,), "jacobi": (2, 4),
     "magicdec": (4,), "triforce": (8,),
-}  # fmt: skip
-FILES = {  # what is read of assets/drafters
-    "ngram_table": "ngram_table", "draft_lm": "draft_lm", "specinfer": "draft_lm", "triforce": "draft_lm",
-    "medusa": "medusa", "eagle": "eagle", "eagle2": "eagle", "eagle3": "eagle3", "eagle_unshifted": "eagle_unshifted",
 }  # fmt: skip
 VANILLA = ("none", 0)
 Setting = tuple[str, int]  # drafter, draft length
@@ -117,24 +113,23 @@ def against_others(tallies: Tallies, modes: Mapping[str, Setting], peers: Sequen
     return found
 
 
-def weights_file(name: str) -> Path | None:
-    """The file that holds what a drafter has learned; None where it learned nothing."""
-    file = FILES.get(name.partition(":")[0])
-    return SHIPPED / f"{file}.safetensors" if file else None
-
-
-def weights_digest(name: str) -> str:
-    """SHA-256 of that file, "" where there is none: whoever reads the record can see whether it is still this one."""
-    path = weights_file(name)
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path else ""
+def digests_of(name: str) -> dict[str, str]:
+    """SHA-256 of each file that a drafter reads: whoever sees the record can tell whether it is still this one."""
+    return {path.stem: hashlib.sha256(path.read_bytes()).hexdigest() for path in _files(name)}
 
 
 def memory(engine: Engine, name: str) -> dict[str, int]:
     """Bytes that a drafter has beyond the target's: of its file, and of its own caches, as long as the target's."""
     shelf = Shelf(engine.config, engine.tokenizer, engine.model, engine.cache)
     made = make(name, engine.model, engine.cache, shelf)
-    path = weights_file(name)
-    return {"file": path.stat().st_size if path else 0, "caches": sum(cache.num_bytes for cache in made.caches)}
+    return {
+        "file": sum(path.stat().st_size for path in _files(name)),
+        "caches": sum(cache.num_bytes for cache in made.caches),
+    }
+
+
+def _files(name: str) -> list[Path]:
+    return [SHIPPED / f"{file}.safetensors" for file in trained_files(name)]
 
 
 def main(arguments: list[str]) -> int:
@@ -158,7 +153,7 @@ def main(arguments: list[str]) -> int:
         "dtype": options.dtype, "temperature": options.temperature, "new_tokens": options.num_new,
         "repeats": options.repeats, "drafters": found, "best_modes": modes,
         "memory_bytes": {name: memory(engine, name) for name in options.drafters},
-        "weights_sha256": {name: digest for name in options.drafters if (digest := weights_digest(name))},
+        "weights_sha256": {name: digests for name in options.drafters if (digests := digests_of(name))},
         "others": {
             name: {c: kinds[name, 0].whole_figures(kinds[VANILLA]) for c, kinds in tallies.items()} for name in peers
         },

@@ -96,7 +96,7 @@ def compare_texts(name: str, expected: list[int], token_ids: list[int]) -> dict:
 
 
 def can_draft(engine: Engine, drafter: str) -> bool:
-    """Whether the drafter belongs to this model: a trained one knows the weights that it was trained on alone."""
+    """Whether the drafter belongs to this model: a trained one works only with the weights it was trained on."""
     try:
         engine.generate([0], SamplingParams(max_new_tokens=0), drafter)
     except EngineError as error:

@@ -5,6 +5,7 @@ Knows nothing of real weights: random ones of SmolLM2-135M's sizes take as long.
 
 import argparse
 import json
+import os
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from engine.commands import at_least
+from engine.report import cpu_name
 from kernels import argmax, gemm, layer, linear, memory, paged_attention, prompt_attention, rms_norm, softmax, swiglu
 from kernels.layer import LayerWeights, Rows
 from kernels.linear import Packed
@@ -198,5 +200,8 @@ def main(arguments: list[str]) -> int:
     for dtype, found in passes.items():
         print(f"\n{describe_pass(dtype, found, machine)}")
     if settings.json:
-        settings.json.write_text(json.dumps({"machine": machine, "kernels": single, "passes": passes}, indent=1))
+        about = {"date": time.strftime("%Y-%m-%d"), "cpu": cpu_name(), "cores": os.cpu_count(),
+                 "threads": torch.get_num_threads(), "torch": torch.__version__}  # fmt: skip
+        written = about | {"machine": machine, "kernels": single, "passes": passes}
+        settings.json.write_text(json.dumps(written, indent=1))
     return 0

@@ -35,9 +35,8 @@ class Tally:
     texts: list[tuple[int, ...]] = field(default_factory=list)
     passes: dict[int, list[float]] = field(default_factory=dict)  # seconds of the target's passes, by rows
     rounds: list[float] = field(default_factory=list)  # seconds of each round after the prompts'
-    drafting: list[float] = field(default_factory=list)  # seconds of drafting in rounds that had drafts before them
+    drafting: list[float] = field(default_factory=list)  # seconds of drafting, in rounds that had drafts
     num_rows: int = 1  # of the round that is being counted
-    has_drafted: bool = False  # in an earlier round of the request that is being counted
 
     @property
     def whole_rate(self) -> float:
@@ -45,7 +44,11 @@ class Tally:
         return self.num_tokens / statistics.median(self.whole_seconds)
 
     def figures(self, plain: "Tally", is_greedy: bool) -> dict[str, object]:
-        """Against plain decoding of the same prompts in the same repeats."""
+        """Against plain decoding of the same prompts in the same repeats.
+
+        draft_cost: all drafting by the number of drafts, in plain decoding's whole time by its tokens; both have the
+        prompt in them.
+        """
         pairs = zip(self.seconds, plain.seconds, strict=True)
         rates = [self.num_tokens / one / (plain.num_tokens / other) for one, other in pairs]
         step = statistics.median(plain.seconds) / max(1, plain.num_tokens)
@@ -71,7 +74,7 @@ class Tally:
         return {str(rows): statistics.median(seconds) / one for rows, seconds in often.items()}
 
     def draft_round_cost(self, plain: "Tally") -> float | None:
-        """Median drafting time of a round in median plain steps. The round in which a drafter reads the prompt is out.
+        """Median drafting time of a round in median plain steps. The first of a request, where heads read it, is out.
 
         With K = 1 that is one step of a chain; of Medusa it is all heads once.
         """
@@ -93,9 +96,8 @@ class Tally:
             self.seconds_draft += event.seconds_draft
             parts = (event.seconds_draft, event.seconds_forward, event.seconds_accept, event.seconds_other)
             self.rounds.append(sum(parts))
-            if self.num_rows > 1 and self.has_drafted:
+            if self.num_rows > 1:
                 self.drafting.append(event.seconds_draft)
-            self.has_drafted |= self.num_rows > 1
             self.passes.setdefault(self.num_rows, []).append(event.seconds_forward)
             self.num_rows = 1
         elif isinstance(event, Sampled):
@@ -122,8 +124,9 @@ def run(engine: Engine, request: Request, tally: Tally | None) -> tuple[float, f
             clock = event.request_clock
     whole = time.perf_counter() - start
     if tally is not None:
-        tally.has_drafted = False
+        num_before = len(tally.drafting)
         for event in events:
             tally.count(event)
+        del tally.drafting[num_before : num_before + 1]  # the first: a head reads the prompt in it
         tally.texts.append(tuple(event.token_id for event in events if isinstance(event, Sampled)))
     return clock, whole

@@ -22,7 +22,7 @@ from engine.model import Model
 from engine.published_head import PublishedHead
 from engine.published_medusa import PublishedMedusa
 
-__all__ = ["NAMES", "Drafter", "Proposal", "make"]
+__all__ = ["NAMES", "Drafter", "Proposal", "make", "trained_files"]
 
 NAMES = (
     "ngram", "suffix", "ngram_table", "layer_skip", "early_exit", "draft_model", "jacobi", "lookahead",
@@ -32,6 +32,10 @@ NAMES = (
 HEADS = {  # whose head, and how it drafts
     "eagle": ("eagle", EagleDrafter), "eagle_unshifted": ("eagle_unshifted", EagleDrafter),
     "eagle2": ("eagle", EagleTreeDrafter), "eagle3": ("eagle3", EagleTreeDrafter),
+}  # fmt: skip
+TRAINED = {  # what others read of assets/drafters
+    "ngram_table": "ngram_table", "draft_lm": "draft_lm", "specinfer": "draft_lm", "triforce": "draft_lm",
+    "medusa": "medusa",
 }  # fmt: skip
 FROM_THE_TEXT = {"ngram": NgramDrafter, "suffix": SuffixDrafter, "jacobi": JacobiDrafter}
 MOST_IN_WINDOW = 16
@@ -64,6 +68,14 @@ def make(name: str, model: Model, cache: KVCache, shelf: Shelf) -> Drafter:
     if drafter is None:
         raise EngineError("unknown_drafter", f"there is no drafter {name!r}; there are {', '.join(NAMES)}", name=name)
     return drafter
+
+
+def trained_files(name: str) -> tuple[str, ...]:
+    """The files of assets/drafters, without their ending, that a drafter of this name reads."""
+    kind, _, rest = name.partition(":")
+    if kind in HEADS:
+        return HEADS[kind][0], *(("ngram_table",) if rest == "lookup" else ())
+    return (TRAINED[kind],) if kind in TRAINED else ()
 
 
 def _of_the_target(name: str, model: Model, cache: KVCache, shelf: Shelf) -> Drafter | None:

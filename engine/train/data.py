@@ -34,6 +34,7 @@ MOST_ASKED = 80  # tokens of a user's turn that the model makes up
 SHORTEST = 4  # characters of such a turn; one of our own takes the place of less, and of one with a word of UNFIT
 UNFIT = ("sex", "porn", "rape", "prostitut", "nude", "naked", "suicid", "murder", "kill", "terror", "nazi", "genocid")
 PASSAGE_WORDS = 110
+STRIDE = 5  # between the patterns of our own that are asked one after the other: prime to their number
 TEMPERATURE = 0.7
 
 
@@ -58,7 +59,7 @@ def questions(done: Answers, engine: Engine, first: int, num: int) -> list[Quest
     for index in range(first, first + num):
         turn = index % 5
         if turn == 0:
-            made.append(Question(index, "own", own[index // 5 * 2 % len(own)]))
+            made.append(Question(index, "own", own[index // 5 * STRIDE % len(own)]))
         elif turn == 1 or not len(done):
             made.append(Question(index, "model", ""))
         elif turn < 4:

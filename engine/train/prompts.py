@@ -142,10 +142,10 @@ def own_prompts(seed: int = 0) -> list[str]:
     """Every pattern with every subject, shuffled: some thousands, the same for the same seed."""
     chance = random.Random(seed)
     prompts = _filled(_EXPLAIN, _SUBJECTS) + _filled(_CODE, _TASKS) + _filled(_ADVICE, _SITUATIONS)
-    prompts += _filled(_CREATE, _SCENES) + _list(_CHINESE)
-    for pattern, language, sentence in itertools.product(_list(_TRANSLATE), _LANGUAGES, _list(_SENTENCES)):
+    prompts += _filled(_CREATE, _SCENES) + listed(_CHINESE)
+    for pattern, language, sentence in itertools.product(listed(_TRANSLATE), _LANGUAGES, listed(_SENTENCES)):
         prompts.append(pattern.format(language=language, sentence=sentence))
-    for pattern, name in itertools.product(_list(_SUMS), _NAMES):
+    for pattern, name in itertools.product(listed(_SUMS), _NAMES):
         a, b, c = chance.randint(11, 60), chance.randint(2, 9), chance.randint(1, 10)
         values = {"a": a, "b": b, "c": c, "d": a * b + c, "name": name, "thing": chance.choice(_THINGS)}
         prompts.append(pattern.format(**values))
@@ -159,8 +159,9 @@ def about_text(passage: str, number: int) -> str:
 
 
 def _filled(patterns: str, subjects: str) -> list[str]:
-    return [pattern.format(subject) for pattern, subject in itertools.product(_list(patterns), _list(subjects))]
+    return [pattern.format(subject) for pattern, subject in itertools.product(listed(patterns), listed(subjects))]
 
 
-def _list(text: str) -> list[str]:
+def listed(text: str) -> list[str]:
+    """The items of a text that are separated by semicolons."""
     return [" ".join(item.split()) for item in text.split(";")]

@@ -7,6 +7,8 @@ what measurements are made on (engine/bench) is written separately: no prompt is
 import random
 import re
 
+from engine.train.prompts import listed
+
 _LANGUAGES = ("French", "Spanish", "German", "Italian", "Portuguese", "Chinese", "Dutch", "Russian")
 _TRANSLATE = (
     "Translate into {language}: {sentence}",
@@ -82,7 +84,7 @@ def thin_prompt(passages: list[str], number: int) -> str:
 
 def _translation(passages: list[str], chance: random.Random) -> str:
     if chance.random() < 0.25:
-        return f"Translate into English: {chance.choice(_list(_BACK))}"
+        return f"Translate into English: {chance.choice(listed(_BACK))}"
     sentences = [one for passage in passages for one in _sentences(passage)]
     sentence = chance.choice(sentences or ["The letter arrived on a quiet morning in March."])
     return chance.choice(_TRANSLATE).format(language=chance.choice(_LANGUAGES), sentence=sentence)
@@ -102,20 +104,16 @@ def _sum_up(passages: list[str], chance: random.Random) -> str:
 
 
 def _chinese(_passages: list[str], chance: random.Random) -> str:
-    return chance.choice(_list(_CHINESE)).format(chance.choice(_list(_CHINESE_SUBJECTS)))
+    return chance.choice(listed(_CHINESE)).format(chance.choice(listed(_CHINESE_SUBJECTS)))
 
 
 def _sum(_passages: list[str], chance: random.Random) -> str:
     a, b, c = chance.randint(11, 90), chance.randint(2, 12), chance.randint(1, 10)
     values = {"a": a, "b": b, "c": c, "d": a * b, "thing": chance.choice(_THINGS), "who": chance.choice(_WHO)}
-    return chance.choice(_list(_SUMS)).format(**values)
+    return chance.choice(listed(_SUMS)).format(**values)
 
 
 def _sentences(passage: str) -> list[str]:
     """Whole sentences of a length that one translates."""
     found = re.findall(r"[A-Z][^.!?\n*#:]+[.!?]", passage)
     return [" ".join(one.split()) for one in found if _FEWEST <= len(one.split()) <= _MOST]
-
-
-def _list(text: str) -> list[str]:
-    return [" ".join(item.split()) for item in text.split(";") if item.strip()]

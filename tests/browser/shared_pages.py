@@ -1,6 +1,7 @@
-"""Pages that the tests of a module share: each is opened once, and every test leaves it as it found it.
+"""Pages that the tests of a module share: each is opened once.
 
-Knows nothing of what is tested, nor of how a page is opened.
+Knows nothing of what is tested, nor of how a page is opened. Tests run in the order of their file: one that needs the
+page as it was opened stands before those that leave something behind, a remark or a picture uncovered.
 """
 
 from collections.abc import Callable

@@ -13,7 +13,7 @@ from toys import toy_engine
 from waits import all_drawn, page_fits
 
 import app
-from engine import Drafted, Request, SamplingParams, Submitted
+from engine import Drafted, Request, SamplingParams, Submitted, Viewed
 from lessons import drafters, live
 from lessons import drafters_account as account
 from lessons import drafters_runs as runs
@@ -118,10 +118,52 @@ def test_a_card_shows_the_blocks_that_a_sparse_draft_sees_and_a_copy_before_a_he
         expect(card.locator(".inputs-block.is-seen").first).to_be_visible()
         expect(card.locator(".inputs-block:not(.is-seen)").first).to_be_visible()
     card = page.locator(".inputs-card[data-drafter='eagle3:lookup']")
-    expect(card.locator("h4")).to_have_text("Lookup, then EAGLE-3")
+    expect(card.locator("h4")).to_have_text("Lookup, EAGLE-3 + table")
     copied = next(one.round for one in events if isinstance(one, Drafted) and one.found_at >= 1)
     page.locator(".inputs-slider").fill(str(copied))
     expect(card.locator(".inputs-said")).to_contain_text("it copies what followed there")
+    expect(card.locator(".inputs-state")).to_have_count(0)
+
+
+def test_behind_a_lookup_dots_stand_only_where_the_head_read_states_and_none_under_drafts_of_the_table(
+    page: Page,
+) -> None:
+    request = Request([1, 2, 3, 4, 5, 6], SamplingParams(16, draft_length=4, ignore_eos=True), "eagle", id="made-up")
+    made = list(runs.recorded(toy_engine(), [request]))
+    longest = max(len(event.token_ids) for event in made if isinstance(event, Drafted))
+    assert longest > 2
+    options = drafters.options_of(load("drafters", "en")) | {"veil": []}
+    for name, num_guessed, said in (
+        ("eagle3:lookup", 0, "A table of counted n-grams"),
+        ("eagle3:chain", longest - 1, "goes on from its own state"),
+    ):
+        events = [dataclasses.replace(one, drafter=name) if isinstance(one, Submitted) else one for one in made]
+        mounted(page, events, ["inputs"], options={"inputs": options}, lesson="drafters")
+        round_shown = next(one.round for one in made if isinstance(one, Drafted) and len(one.token_ids) == longest)
+        page.locator(".inputs-slider").fill(str(round_shown))
+        card = page.locator(f".inputs-card[data-drafter='{name}']")
+        expect(card.locator(".inputs-draft")).to_have_count(longest)
+        expect(card.locator(".inputs-state.is-true")).to_have_count(3)
+        expect(card.locator(".inputs-state.is-guess")).to_have_count(num_guessed)
+        expect(card.locator(".inputs-said")).to_contain_text(said)
+
+
+def test_of_a_long_cache_the_first_and_the_last_blocks_are_drawn(page: Page) -> None:
+    request = Request([1, 2, 3] * 8, SamplingParams(8, draft_length=3, ignore_eos=True), "magicdec:8", id="magicdec:8")
+    seen = {"num_blocks": 500, "sinks": (0,), "retrieved": (), "recent": (497, 498, 499)}
+    events = [
+        dataclasses.replace(event, **seen) if isinstance(event, Viewed) else event
+        for event in runs.recorded(toy_engine(), [request])
+    ]
+    options = drafters.options_of(load("drafters", "en")) | {"veil": []}
+    mounted(page, events, ["inputs"], options={"inputs": options}, lesson="drafters")
+    blocks = page.locator(".inputs-block")
+    expect(page.locator(".inputs-gap")).to_have_text("…")
+    expect(page.locator(".inputs-block.is-seen")).to_have_count(4)
+    drawn = blocks.evaluate_all("all => all.map((one) => one.classList.contains('is-seen'))")
+    assert len(drawn) <= 40
+    assert [at for at, is_seen in enumerate(drawn) if is_seen] == [0, *range(len(drawn) - 3, len(drawn))]
+    expect(page.locator(".inputs-elsewhere")).to_contain_text("4 of 500 blocks")
 
 
 def test_the_chinese_page_fits_a_phone(phone: Page, url: str) -> None:

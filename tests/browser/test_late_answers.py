@@ -14,7 +14,7 @@ from unhurried import Unhurried
 from waits import all_drawn, at_rest, frames, timers
 
 import app
-from lessons import acceptance_controls, live, live_lab, worker
+from lessons import acceptance, acceptance_controls, live, live_lab, worker
 from lessons import page as pages
 from lessons.live_lab_prompts import FIRST
 from lessons.words import FRAME, load
@@ -22,6 +22,7 @@ from lessons.words import FRAME, load
 pytestmark = pytest.mark.browser
 LAB, RULES, SAID = load("live_lab", "en"), load("acceptance", "en"), load(FRAME, "en")
 TOO_LONG = "word " * 20_000
+PRESS = "(knob, keys) => keys.forEach((key) => knob.dispatchEvent(new KeyboardEvent('keydown', { key })))"  # at once
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +130,39 @@ def test_a_knob_stays_where_it_was_moved_while_the_server_answers_older_moves(pa
     expect(knob).to_have_attribute("aria-valuenow", "0.550")
     expect(knob).to_be_focused()
     expect(field).to_have_value("0.55, 0.27, 0.18")
+
+
+def test_a_knob_moved_there_and_back_draws_no_card_anew_and_the_next_move_does(page: Page, url: str) -> None:
+    opened(page, url, "acceptance")
+    knob, card = page.get_by_role("slider", name="p of A"), page.locator(".rules-card[data-rule=exact]")
+    with (
+        mock.patch.object(acceptance, "reconciled", wraps=acceptance.reconciled) as drawn,
+        mock.patch.object(acceptance_controls, "setting_of", wraps=acceptance_controls.setting_of) as answered,
+    ):
+        knob.evaluate(PRESS, ["ArrowRight", "ArrowLeft"])
+        wait_for(lambda: answered.called)
+        timers(page, 1500)
+        knob.press("ArrowRight")
+        expect(card).to_contain_text("0.690 ·")
+    expect(knob).to_have_attribute("aria-valuenow", "0.510")
+    assert drawn.call_count == 1
+
+
+def test_a_prediction_answered_late_undoes_no_move_that_was_made_meanwhile(page: Page, url: str) -> None:
+    opened(page, url, "acceptance")
+    knob, card = page.get_by_role("slider", name="p of A"), page.locator(".rules-card[data-rule=exact]")
+    box = page.locator("#acceptance-predict-alpha")
+    with mock.patch.object(acceptance, "reconciled", Held(acceptance.reconciled)) as held:
+        box.get_by_role("slider").fill("0.42")
+        box.get_by_role("button").first.click()
+        wait_for(lambda: held.begun == 1)
+        knob.press("ArrowRight")
+        wait_for(lambda: held.begun == 2)
+        held.let_go(9)
+        expect(card).to_contain_text("0.690 ·")
+    timers(page, 1500)
+    expect(knob).to_have_attribute("aria-valuenow", "0.510")
+    expect(page.locator(".laws-sentence")).to_contain_text("Accepted .69 + resampled .31 = p")
 
 
 def test_a_law_typed_right_after_a_knob_was_moved_is_the_one_that_counts(page: Page, url: str) -> None:
