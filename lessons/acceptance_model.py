@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import gradio as gr
 
-from engine import Inspected, Request, SamplingParams
+from engine import Event, Inspected, Request, SamplingParams, Submitted
 from lessons import asking, frame, live
 from lessons.acceptance_figures import said
 from lessons.acceptance_laws import lumped, overlap_bounds
@@ -17,6 +17,7 @@ from lessons.words import Words
 
 PICTURE = "acceptance-picture"  # where the laws that were taken are shown
 PROMPT = "The old lighthouse keeper opened the door and saw"
+DRAFTER = "layer_skip"
 QUIET = {"show_progress": "hidden", "api_visibility": "private"}
 TO_PICTURE = """() => {
   const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
@@ -28,7 +29,12 @@ TO_PICTURE = """() => {
 def request(prompt: str, temperature: float, seed: int = 0) -> Request:
     """A short run whose draft is drawn from a law of its own, so that there is a q to look at."""
     params = SamplingParams(max_new_tokens=48, temperature=temperature, seed=seed, draft_length=4)
-    return Request(prompt, params, drafter="layer_skip")
+    return Request(prompt, params, drafter=DRAFTER)
+
+
+def is_ours(events: Sequence[Event]) -> bool:
+    """Whether a run is one of this lesson: one request, drafted by the target's own layers."""
+    return [event.drafter for event in events if isinstance(event, Submitted)] == [DRAFTER]
 
 
 def position_of(run_id: str, place: object) -> Inspected | None:
@@ -53,6 +59,7 @@ def panel(t: Words, fields: Sequence[gr.components.Component]) -> dict[str, gr.c
         button = gr.Button(t("model.run"), variant="primary", scale=1, min_width=140, elem_id="acceptance-run")
     picker = Stage("picker", t, live.replay("acceptance"), words="picker.", elem_id="acceptance-picker")
     frame.legend(t)
+    frame.downloads(t, bar, is_ours)
     taken = gr.HTML("", apply_default_css=False, elem_id="acceptance-taken")
 
     def run(prompt: str | None, heat: float | None) -> list[object]:

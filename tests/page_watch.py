@@ -17,13 +17,14 @@ class Watch:
     def __init__(self) -> None:
         self.foreign: list[str] = []
         self.errors: list[str] = []
+        self._is_over = False
 
     def follow(self, page: Page) -> Page:
         """Notice everything about a page, whose actions may take as long as expectations."""
         page.set_default_timeout(PATIENCE)
         page.on("request", lambda request: self._note(request.url))
         page.on("response", self._weigh)
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("pageerror", lambda error: self._hear("error", str(error)))
         page.on("console", lambda line: self._hear(line.type, line.text))
         return page
 
@@ -33,6 +34,13 @@ class Watch:
         assert len(kept) < len(self.errors), f"nothing with {part!r} went wrong: {self.errors}"
         self.errors = kept
 
+    def leave(self, page: Page) -> None:
+        """Close a page's context, the last thing of a test: an answer that is cut off by it is no error."""
+        if not page.is_closed():
+            page.evaluate("0")  # what went wrong until now has been heard
+        self._is_over = True
+        page.context.close()
+
     def check(self) -> None:
         """Fail where a page asked another machine for anything, or had an error."""
         assert not self.foreign, f"requests to other machines: {self.foreign}"
@@ -40,7 +48,7 @@ class Watch:
 
     def _note(self, url: str) -> None:
         parts = urlsplit(url)
-        if parts.scheme not in ("data", "blob") and parts.hostname not in OURS:
+        if not self._is_over and parts.scheme not in ("data", "blob") and parts.hostname not in OURS:
             self.foreign.append(url)
 
     def _weigh(self, response: Response) -> None:
@@ -49,5 +57,5 @@ class Watch:
 
     def _hear(self, kind: str, text: str) -> None:
         """The console tells of failed responses as well, without their address: those are weighed already."""
-        if kind == "error" and "Failed to load resource" not in text and "ERR_" not in text:
+        if not self._is_over and kind == "error" and "Failed to load resource" not in text and "ERR_" not in text:
             self.errors.append(text)

@@ -214,6 +214,15 @@ def targets(phases: dict[str, Rates], k: int) -> list[dict[str, object]]:
     return found
 
 
+WIDTHS = {"fp32": "float32", "bf16": "float16", "F16": "float16", "Q8": "int8"}  # how others call what is as wide
+
+
+def width_of(name: str) -> str:
+    """Our dtype that is as wide as the weights of a contestant, "" where its name tells of none."""
+    known = {dtype: dtype for dtype in WIDTHS.values()} | WIDTHS
+    return next((dtype for part, dtype in known.items() if part.lower() in name.lower()), "")
+
+
 def report(phases: dict[str, Rates], engines: Mapping[str, Engine], options: argparse.Namespace) -> dict[str, object]:
     """All figures of a run with their provenance; prints them as tables."""
     reach = bandwidth()
@@ -222,7 +231,7 @@ def report(phases: dict[str, Rates], engines: Mapping[str, Engine], options: arg
         print(f"tokens per second, {phase}")
         for name, kinds in rates.items():
             medians = {kind: statistics.median(values) for kind, values in kinds.items()}
-            floor = floors.get(name.split()[1]) if name.startswith("ours") else None
+            floor = floors.get(width_of(name))
             share = f"   {medians['chat'] / floor:.0%} of the bandwidth floor on chat" if floor else ""
             print(f"{name:36s}" + "".join(f"{kind:>6s} {rate:6.1f}" for kind, rate in medians.items()) + share)
     found = targets(phases, options.draft_length)

@@ -84,7 +84,7 @@ def draft_lm(plan: Plan, layers: int = 4, heads: int = 5, inner: int = 768) -> R
 
 RECIPES = {
     "eagle": eagle(Plan(), Aims()),
-    "eagle_unshifted": eagle(Plan(passes=2.0), Aims(is_shifted=False)),
+    "eagle_unshifted": eagle(Plan(), Aims(is_shifted=False)),
     "eagle3": eagle(Plan(), Aims(steps=2, feature_weight=0.0, law_weight=1.0), True, 1280),
     "medusa": medusa(Plan(passes=2.0)),
     "draft_lm": draft_lm(Plan()),

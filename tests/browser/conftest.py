@@ -45,17 +45,17 @@ def watch() -> Iterator[Watch]:
 @pytest.fixture
 def page(browser: Browser, watch: Watch) -> Iterator[Page]:
     """A fresh page, 1440 pixels wide."""
-    context = browser.new_context(**WIDE)
-    yield watch.follow(context.new_page())
-    context.close()
+    opened = watch.follow(browser.new_context(**WIDE).new_page())
+    yield opened
+    watch.leave(opened)
 
 
 @pytest.fixture
 def phone(browser: Browser, watch: Watch) -> Iterator[Page]:
     """A fresh page, 390 pixels wide."""
-    context = browser.new_context(**NARROW)
-    yield watch.follow(context.new_page())
-    context.close()
+    opened = watch.follow(browser.new_context(**NARROW).new_page())
+    yield opened
+    watch.leave(opened)
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ class SharedPages:
     def close(self) -> None:
         """Close them all, and fail where something went wrong."""
         for page in self._pages.values():
-            page.context.close()
+            self.watch.leave(page)
         self.watch.check()
 
     def _page(self, name: str, opened: Callable[[Page, str], object], window: dict[str, object]) -> Page:

@@ -18,7 +18,7 @@ from lessons.runs import TRACE_FOLDER
 from lessons.words import FRAME, load
 
 pytestmark = pytest.mark.browser
-LESSONS = ("drafters", "trees", "jacobi", "long_context")
+LESSONS = ("acceptance", "drafters", "trees", "jacobi", "long_context")
 RUN = "(channel) => window.inferencePage.playerFor(channel).runId"
 IS_OPENED = "([channel, first]) => ![first, ''].includes(window.inferencePage.playerFor(channel).runId)"
 
