@@ -85,6 +85,8 @@ def check(events: Sequence[Event]) -> None:
     """Refuse events that no engine reports: EngineError("bad_trace", line=n) with what is wrong with the first."""
     if not events or not isinstance(events[0], EngineStarted):
         raise EngineError("bad_trace", "line 1: a run begins with EngineStarted", line=1)
+    if not any(isinstance(event, Submitted) for event in events):
+        raise EngineError("bad_trace", "line 1: in this run nothing was ever asked", line=1)
     order = Order(num_blocks=events[0].num_blocks)
     for number, event in enumerate(events, start=1):
         fault = fault_of_values(event) or fault_of_lists(event) or order.fault_of(event)

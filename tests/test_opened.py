@@ -131,6 +131,11 @@ def test_what_is_no_run_is_refused_with_a_code(data: bytes, tmp_path: Path) -> N
     assert refusal(path).code == "bad_trace"
 
 
+def test_a_run_in_which_nothing_was_asked_is_no_run(tmp_path: Path, race: list[Event]) -> None:
+    save_trace(race[:1], tmp_path / "run.jsonl")
+    assert refusal(tmp_path / "run.jsonl").code == "bad_trace"
+
+
 CHANGES = [
     (EngineStarted, {"block_size": 0}), (EngineStarted, {"block_size": 4097}), (EngineStarted, {"num_blocks": 0}),
     (EngineStarted, {"num_blocks": 2**20 + 1}), (EngineStarted, {"threads": -1}), (EngineStarted, {"clock": -1.0}),

@@ -32,9 +32,9 @@ from engine.head import SHIPPED
 from engine.report import cpu_name
 
 LENGTHS = {  # to choose from; of a tree it is the depth, its size is its own affair
-    "ngram": (3, 5, 8), "suffix": (3, 5, 7), "ngram_table": (3, 5, 7), "layer_skip": (2, 4), "early_exit": (2, 4),
-    "draft_lm": (1, 2, 3), "specinfer": (2, 4), "medusa": (2, 4), "eagle": (1, 2, 3, 4), "eagle2": (2, 4, 6),
-    "eagle3": (2, 4, 6), "eagle3:chain": (1, 2, 3, 4), "eagle3:lookup": (3, 5, 7),
+    "ngram": (5, 8), "suffix": (5, 7), "ngram_table": (5, 7), "layer_skip": (2, 4), "early_exit": (2, 4),
+    "draft_lm": (1, 2, 3), "specinfer": (2, 4), "medusa": (2, 4), "eagle": (1, 2, 3), "eagle2": (2, 4),
+    "eagle3": (2, 4), "eagle3:chain": (1, 2, 3), "eagle3:lookup": (5, 7),
     "eagle_unshifted": (1, 2), "lookahead": (3,), "jacobi": (2, 4),
     "magicdec": (4,), "triforce": (8,),
 }  # fmt: skip

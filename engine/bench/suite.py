@@ -150,11 +150,17 @@ TUNING: dict[str, tuple[str, ...]] = {
         "My dog barks whenever the doorbell rings. What can I try?",
         "Plan a birthday party for six children on a small budget.",
         "I feel nervous before phone calls. Any advice?",
+        "What could I cook tonight with rice, carrots and one egg?",
+        "My neighbour plays the trumpet at night. How do I talk to him?",
+        "Suggest three names for a small bookshop by the sea.",
     ),
     "translation": (
         "Translate into German: The shop closes at half past six.",
         "Translate into French: My aunt grows tomatoes on her balcony.",
         "Translate into English: El tren llega con veinte minutos de retraso.",
+        "Translate into Spanish: We left the keys with the baker next door.",
+        "Translate into Italian: The bridge is open again from Saturday on.",
+        "Translate into English: Meine Schwester arbeitet in einer Gärtnerei am Stadtrand.",
     ),
     "summary": (
         "Summarise in one sentence:\n\nThe council voted on Monday to plant six hundred trees along the ring road. "
@@ -166,16 +172,30 @@ TUNING: dict[str, tuple[str, ...]] = {
         "Shorten this text:\n\nIn winter the lighthouse was cut off for weeks. The keeper kept a diary in which he "
         "noted "
         "the wind, the ships and what he ate. On the last page he writes that he has grown used to the silence.",
+        "Summarise this in two sentences:\n\nThe bakery in Station Road has changed its ovens. They burn wood pellets "
+        "now and use a third less energy. The bread takes four minutes longer, and the baker says that its crust has "
+        "become better.",
+        "What are the key facts here?\n\nA storm on Sunday night closed the ferry to the island. About two hundred "
+        "guests slept in the school. The first boat left at nine on Monday with medicine, milk and the post on board.",
+        "Give this text a title and one sentence of summary:\n\nStudents of the technical school have built a cart "
+        "that cleans the beach. It runs on sunlight, is as slow as a walker and picks up what is larger than a coin. "
+        "In its first week it collected eighty kilograms.",
     ),
     "qa": (
         "Why do leaves change their colour in autumn?",
         "What is the difference between weather and climate?",
         "How does a thermos flask keep tea hot?",
+        "Why does bread rise when it is baked?",
+        "What did people use before there were clocks?",
+        "How do bees find their way home?",
     ),
     "maths": (
         "A farmer packs 156 eggs into boxes of 12. How many boxes does he need?",
         "What is 15 percent of 240? Show how you get it.",
         "A ladder of 5 metres leans on a wall, its foot 3 metres away. How high does it reach?",
+        "A bus leaves at 9:40 and arrives at 11:25. How long does it travel?",
+        "Anna reads 24 pages a day. After how many days has she finished a book of 336 pages?",
+        "Solve for x: 3x + 7 = 40. Explain each step.",
     ),
     "rag": (
         "Answer from the passage only.\n\nPassage: The museum shows 1,200 clocks. The oldest was made in 1532 in "
@@ -187,11 +207,30 @@ TUNING: dict[str, tuple[str, ...]] = {
         "Answer from the passage only.\n\nPassage: The recipe needs 300 grams of flour, two eggs and a pinch of "
         "salt. The "
         "dough rests for an hour before it is baked at 200 degrees.\n\nQuestion: How long does the dough rest?",
+        "Answer from the passage only.\n\nPassage: The swimming pool opens at seven. On Thursdays the long lanes are "
+        "kept for the club from five to seven in the evening. A card for ten visits costs thirty euros.\n\nQuestion: "
+        "Who uses the long lanes on Thursday evenings?",
+        "Answer from the passage only.\n\nPassage: The weather station on the hill was built in 1911. It has measured "
+        "rain every morning since then, except in the spring of 1945. The wettest year was 1954.\n\nQuestion: Which "
+        "year was the wettest?",
+        "Answer from the passage only.\n\nPassage: Violins of this workshop are made of spruce and maple. The wood "
+        "dries for ten years before it is used. One instrument takes about two hundred hours.\n\nQuestion: How long "
+        "does the wood dry?",
     ),
     "code": (
         "Write a Python function that checks whether brackets in a string are balanced.",
         "Write a Python function that counts how often each word occurs, without imports.",
         "Write a JavaScript function that shuffles an array.",
+        "Write a Python function that turns a list of lists into one flat list.",
+        "Write a Python class for a bank account with deposit and withdraw.",
+        "Write a SQL query that finds the three customers with the most orders.",
     ),
-    "chinese": ("请介绍一种中国菜的做法。", "怎样保持良好的心情？", "请解释什么是太阳能。"),
+    "chinese": (
+        "请介绍一种中国菜的做法。",
+        "怎样保持良好的心情？",
+        "请解释什么是太阳能。",
+        "请介绍一个适合周末去的地方。",
+        "学习外语有什么好方法？",
+        "为什么海水是咸的？",
+    ),
 }
