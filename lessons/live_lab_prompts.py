@@ -18,6 +18,8 @@ class Preset:
     length: int
 
 
+_RAINBOW = "Explain how a rainbow forms, and when it can be seen."
+
 _RECORD = """Here is the log of the harbour. List every ship with its flag and its cargo, one per line.
 
 The Maria Teresa, under the flag of Portugal, arrived with 300 barrels of olive oil. The Northern Light, under the \
@@ -42,9 +44,9 @@ twenty miles away. Three keepers lived there with their families, and every nigh
 light the lamp."""
 
 PRESETS = (
-    Preset("chat", "Why is the sky blue?", "eagle3:chain", 2, 0.8, 96),
+    Preset("chat", _RAINBOW, "eagle3:chain", 2, 0.8, 96),
     Preset("copy", _RECORD, "ngram", 6, 0.0, 96),
-    Preset("layers", "Why is the sky blue?", "layer_skip", 4, 0.8, 96),
+    Preset("layers", _RAINBOW, "layer_skip", 4, 0.8, 96),
     Preset("repeat", _PARAGRAPH, "ngram", 8, 0.0, 96),
     Preset("code", _FUNCTION, "ngram", 4, 0.0, 128),
     Preset("lookup", "Write a short poem about a lighthouse in winter.", "ngram", 4, 0.8, 96),
