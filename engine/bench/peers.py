@@ -21,6 +21,7 @@ import torch
 
 from engine import Engine, EngineConfig, SamplingParams
 from engine.batch import Batch, Part
+from engine.bench.kernels import measure_machine
 from engine.bench.prompts import KINDS
 from engine.commands import at_least, existing_file, pattern
 from engine.errors import EngineError
@@ -125,6 +126,7 @@ def contestants(folder: Path, engines: Mapping[str, Engine], options: argparse.N
 
 Rates = dict[str, dict[str, list[float]]]  # tokens per second by contestant, kind and repeat
 PHASES = ("whole call", "after the first token")
+MEASUREMENTS = 15  # of the bandwidth, whose median is the floor
 
 
 def measure(generators: dict[str, Generate], tokenizer: Tokenizer, repeats: int, num_new: int) -> dict[str, Rates]:
@@ -173,19 +175,6 @@ def verify_cost(engine: Engine, width: int = 5, context: int = 256, repeats: int
     return {"plain_ms": plain * 1e3, f"verify_{width}_ms": wide * 1e3, "ratio": wide / plain}
 
 
-def bandwidth(repeats: int = 7) -> float:
-    """Bytes per second that this machine reads from memory: summing 1 GiB of fp32, best of `repeats`."""
-    block = torch.ones(2**28)
-    best = min(_timed(lambda: block.sum()) for _ in range(repeats))
-    return block.nbytes / best
-
-
-def _timed(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
 OURS = "ours float16"
 NGRAM = "ours float16 ngram {k}"
 
@@ -225,7 +214,7 @@ def width_of(name: str) -> str:
 
 def report(phases: dict[str, Rates], engines: Mapping[str, Engine], options: argparse.Namespace) -> dict[str, object]:
     """All figures of a run with their provenance; prints them as tables."""
-    reach = bandwidth()
+    reach = measure_machine(MEASUREMENTS)["bandwidth"]
     floors = {dtype: reach / engine.model.num_bytes for dtype, engine in engines.items()}  # plain tokens/s at most
     for phase, rates in phases.items():
         print(f"tokens per second, {phase}")
