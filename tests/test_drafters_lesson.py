@@ -362,7 +362,7 @@ def test_a_surprise_is_told_only_where_every_token_tells_its_probability():
 def test_a_variant_has_a_name_of_its_own_or_that_of_its_kind(language):
     t = load("drafters", language)
     assert drafters_figures.name_of(t, "eagle3:lookup") == t("stage.name.eagle3_lookup")
-    assert drafters_figures.name_of(t, "eagle3:chain") == t("stage.name.eagle3")
+    assert drafters_figures.name_of(t, "eagle3:chain") == t("stage.name.eagle3_chain")
     assert drafters_figures.name_of(t, "magicdec:32") == t("stage.name.magicdec")
     assert drafters_figures.name_of(t, "made:up") == "made"
 
