@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from unittest import mock
 
 ENVIRONMENT = "INFERENCE_"  # --num-blocks has the twin INFERENCE_NUM_BLOCKS
-MAX_UPLOAD = "16mb"
 QUEUE_SLEEP = 0.03  # seconds between two looks at a chapter's queue; Gradio looks every millisecond, visitors or none
 NO_MODEL = "none"
 
@@ -45,6 +44,8 @@ def options(arguments: Sequence[str] | None = None, environment: Mapping[str, st
     add("threads", "0", "threads of the engine, 0 leaves it to the machine", int)
     add("num-blocks", "512", "blocks of the key-value cache", int)
     add("block-size", "16", "tokens in a block", int)
+    where = "folder that keeps fetched and converted models, empty for the user's cache folder; the hub's go by HF_HOME"
+    add("cache", "", where, os.path.expanduser)
     return parser.parse_args(arguments)
 
 
@@ -52,8 +53,9 @@ def engine_settings(chosen: argparse.Namespace) -> dict[str, object]:
     """The engine's share of the options; an empty model means none."""
     names = ("dtype", "device", "threads", "num_blocks", "block_size")
     model = "" if chosen.model.lower() == NO_MODEL else chosen.model
-    drafting = {name: getattr(chosen, name) or None for name in ("drafter", "draft_model", "published_head")}
-    return {name: getattr(chosen, name) for name in names} | {"model": model} | drafting
+    given = {name: getattr(chosen, name) or None for name in ("drafter", "draft_model", "published_head")}
+    given["model_folder"] = chosen.cache or None
+    return {name: getattr(chosen, name) for name in names} | given | {"model": model}
 
 
 def leave(*_: object) -> None:
@@ -87,6 +89,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from lessons import live
+from lessons.controls import MAX_UPLOAD
 from lessons.frame import sentence
 from lessons.page import assets, blocks, pages, shell, theme
 from lessons.serving import Guard, Pages, StaticCache
@@ -215,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     settings = engine_settings(chosen)
     listener = listen(chosen.host, chosen.port)
     try:
-        live.configure(settings)
+        live.settle(settings)
     except ValueError as problem:
         sys.exit(str(problem))
     app = build(str(settings["model"]))

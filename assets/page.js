@@ -44,8 +44,8 @@ async function watchEngine(pill) {
     hearWeights(status.weights);
     const isBusy = status.state === "ready" && (status.running || status.waiting);
     const key = isBusy ? "engine.running" : `engine.${status.state}`;
-    show(pill, status.state, fill(page.words[key], { ...status, percent: Math.round(status.fraction * 100) }));
-    pill.style.setProperty("--fraction", status.state === "loading" ? status.fraction : 1);
+    const percent = Math.round(status.fraction * 100);
+    show(pill, status.state, fill(page.words[key], { ...status, percent }), percent);
     pause = status.state === "loading" ? 700 : 5000;
   } catch {
     show(pill, "gone", page.words["engine.gone"]);
@@ -54,11 +54,21 @@ async function watchEngine(pill) {
   setTimeout(() => (document.hidden ? document.addEventListener("visibilitychange", () => watchEngine(pill), { once: true }) : watchEngine(pill)), pause);
 }
 
-function show(pill, state, text) {
+function show(pill, state, text, percent = 0) {
   pill.dataset.state = state;
+  showProgress(pill.querySelector(".engine-dot"), state === "loading", percent);
   const label = pill.querySelector(".engine-text");
   if (label.textContent !== text) label.textContent = text;
   pill.title = text;
+}
+
+/** While the model loads, the dot before the words is a progress bar; afterwards it says nothing that they do not. */
+function showProgress(dot, isLoading, percent) {
+  const label = page.words["engine.progress"];
+  const bar = { "role": "progressbar", "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": percent };
+  for (const [name, value] of Object.entries(isLoading ? bar : { "aria-hidden": true })) dot.setAttribute(name, value);
+  for (const name of isLoading ? ["aria-hidden"] : Object.keys(bar)) dot.removeAttribute(name);
+  dot.style.setProperty("--fraction", percent / 100);
 }
 
 // ---- the lesson in the address ------------------------------------------------------------------------------------

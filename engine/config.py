@@ -23,7 +23,8 @@ class EngineConfig:
     model: a name, hub id, folder or .gguf file (see `engine.weights`). dtype: how weights are stored. block_size:
     tokens per block; num_blocks: blocks in the pool. max_batch_tokens: rows of one pass; max_running: requests in one
     pass. drafter: the default for requests that name none; draft_model: the model that drafter "draft_model" runs;
-    published_head: the folder of the head that drafter "published" runs (see `engine.published`).
+    published_head: the folder of the head that drafter "published" runs (see `engine.published`). model_folder: where
+    fetched and converted models are kept, None for the user's cache folder.
     watch: heavy facts to report ("distributions"). Raises EngineError("bad_config") naming the value.
     """
 
@@ -40,6 +41,7 @@ class EngineConfig:
     drafter: str | None = None
     draft_model: str | None = None
     published_head: str | None = None
+    model_folder: str | None = None
     watch: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -53,7 +55,7 @@ class EngineConfig:
                 sentence = f"{name} is {value!r}; it must be a whole number ≥ {smallest}{end}"
                 raise EngineError("bad_config", sentence, name=name)
         kinds = {"model": str, "device": str, "prefix_caching": bool}
-        kinds |= dict.fromkeys(("drafter", "draft_model", "published_head"), str | None)
+        kinds |= dict.fromkeys(("drafter", "draft_model", "published_head", "model_folder"), str | None)
         for name, kind in kinds.items():
             if not isinstance(getattr(self, name), kind):
                 wanted = getattr(kind, "__name__", str(kind))

@@ -47,7 +47,7 @@ class Engine:
         check_device(config.device)
         if config.threads:
             torch.set_num_threads(config.threads)
-        loaded = loaded or weights.load(config.model, progress=progress)
+        loaded = loaded or weights.load(config.model, progress, config.model_folder)
         self.config = config
         self.tokenizer = loaded.tokenizer
         self.model = Model(loaded, config.dtype, config.device)

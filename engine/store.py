@@ -16,6 +16,8 @@ from engine.errors import EngineError
 
 _LEFTOVER_AFTER = 3600.0  # seconds: a hidden folder untouched for so long belongs to nobody
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR)  # the last two: a file is in the way
+_OTHERWISE = "name another cache folder (--cache, or HF_HOME for models of the hub)"
 
 
 def default_store() -> Path:
@@ -77,13 +79,13 @@ def disk_errors(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise _disk_full(folder, 0, 0) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            sentence = f"{folder} cannot be written ({error.strerror}); make it writable or name another cache folder"
+        if error.errno in _REFUSED:
+            sentence = f"{folder} cannot be written ({error.strerror}); make it writable or {_OTHERWISE}"
             raise EngineError("store_unwritable", sentence, folder=str(folder)) from error
         raise
 
 
 def _disk_full(folder: Path, needed: int, free: int) -> EngineError:
     amount = f": {needed / 1e6:.0f} MB are needed and {free / 1e6:.0f} MB are free" if needed else ""
-    sentence = f"the disk of {folder} is full{amount}; free some space or name another cache folder"
+    sentence = f"the disk of {folder} is full{amount}; free some space or {_OTHERWISE}"
     return EngineError("disk_full", sentence, folder=str(folder), needed=needed, free=free)

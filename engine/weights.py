@@ -46,14 +46,14 @@ class LoadedModel:
     folder: Path
 
 
-def load(name_or_path: str, progress: Progress | None = None, store: Path | None = None) -> LoadedModel:
+def load(name_or_path: str, progress: Progress | None = None, store: str | Path | None = None) -> LoadedModel:
     """The model called `name_or_path`: "smollm2-135m", a folder, a .gguf file, or a hub id "owner/name".
 
     `progress(fraction, code)` hears of the phases "download", "verify", "convert" and "open", each from 0 to 1. `store`
     is where we keep what we fetch and convert. Raises EngineError with a sentence that says what to do.
     """
     progress = progress or (lambda fraction, code: None)
-    store = store or default_store()
+    store = Path(store) if store else default_store()
     folder = _find(str(name_or_path), progress, store)
     progress(0.0, "open")
     config = read_config(folder)

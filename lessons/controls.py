@@ -17,6 +17,7 @@ from lessons.stage import Quiet, Widget
 from lessons.words import Words, fill, placeholders, safe
 
 LARGEST_LINKED = 2**53  # beyond, JavaScript's numbers are not exact
+MAX_UPLOAD = 16 * 2**20  # bytes of a file that is opened
 MAX_LINKED_CHARS = 1000  # a longer prompt rides in the downloaded run instead
 RUN = "run"  # the name of a run in an address
 
@@ -177,6 +178,7 @@ def downloads(t: Words, bar: Widget, fits: Callable[[Sequence[Event]], bool] = b
     with gr.Row(elem_classes="quiet-buttons"):
         save = gr.Button(t.frame("downloads.save"), size="sm")
         opener = gr.UploadButton(t.frame("downloads.open"), size="sm", type="filepath")  # of any type: we refuse
+    _limit_uploads(t)
     save.click(None, inputs=[bar], js="(run) => { window.inferencePage.download(run); return []; }")
 
     def open_run(path: str | None) -> object:
@@ -187,6 +189,16 @@ def downloads(t: Words, bar: Widget, fits: Callable[[Sequence[Event]], bool] = b
             return gr.skip()
 
     opener.upload(open_run, inputs=[opener], outputs=[bar], show_progress="hidden", api_visibility="private")
+
+
+_UPLOADS = "(await import(new URL(window.inferencePage.site + 'uploads.js', document.baseURI).href))"
+
+
+def _limit_uploads(t: Words) -> None:
+    """The browser refuses too large a file unsent: Gradio would refuse it as well, but in English on every page."""
+    largest = EngineError("too_large", "the file is too large", megabytes=MAX_UPLOAD // 2**20)
+    script = f"async () => {{ {_UPLOADS}.limitUploads({MAX_UPLOAD}, {json.dumps(sentence(t, largest))}); return []; }}"
+    Context.root_block.load(None, js=script, show_progress="hidden", api_visibility="private")
 
 
 # ---- permalinks ---------------------------------------------------------------------------------------------------

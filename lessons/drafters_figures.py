@@ -17,7 +17,6 @@ from lessons.words import Words
 LEARNED = {"from": "answer_tokens", "read": "tokens"}  # of a card: different tokens, and tokens of all passes
 CARDS = ("eagle", "eagle_unshifted", "eagle3", "medusa", "draft_lm")
 DASHES = ("solid", "dash", "dot", "dashdot")
-MARKS = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "triangle-down")
 MOST_POSITIONS = 6
 FEWEST = 3  # rounds: a share of fewer says nothing
 
@@ -69,7 +68,7 @@ def deep_plot(t: Words, found: Sequence[Entry]) -> go.Figure:
         ):
             name = t(f"deep.{part}", name=name_of(t, drafter))
             plots.lines(figure, [one.draft_length for one in mine], values, name, _colour(number))
-            figure.data[-1].update(line_dash=dash, marker_symbol=MARKS[number])
+            figure.data[-1].update(line_dash=dash, marker_symbol=plots.MARKS[number])
     figure.update_yaxes(rangemode="tozero")
     figure.update_xaxes(tickvals=sorted({one.draft_length for one in found if one.name != PLAIN}))
     return plots.marker_line(figure, 1, t("deep.plain"), color=plots.NEUTRAL)
@@ -154,7 +153,7 @@ def _dress(figure: go.Figure, number: int, texts: Sequence[str]) -> None:
     """The last line's marker and dash, so that lines are told apart without colour; what a point rests on, on hover."""
     hover = "%{fullData.name}<br>%{x}: %{y:.0%} (%{text})<extra></extra>"
     line = figure.data[-1]
-    line.update(text=list(texts), hovertemplate=hover, marker_symbol=MARKS[number % len(MARKS)], marker_size=8)
+    line.update(text=list(texts), hovertemplate=hover, marker_symbol=plots.MARKS[number % len(plots.MARKS)], marker_size=8)
     line.line.dash = DASHES[number // len(plots.OWNERS) % len(DASHES)]
 
 

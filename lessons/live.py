@@ -1,4 +1,4 @@
-"""Live runs for lessons: start, stop, replay, open. Holds the one engine's worker and the shelf of runs.
+"""Live runs for lessons: start, stop, replay, open. Holds the one engine's worker, its settings and the shelf of runs.
 
 Knows nothing of what a lesson shows. `python -m lessons.live record NAME` records a lesson's demo.
 """
@@ -16,8 +16,8 @@ from lessons import CHAPTERS, opened, turns, worker
 from lessons.runs import RECORDED, TRACE_FOLDER, Run, Shelf
 from lessons.worker import NotReady, Progress, Status, Worker
 
-__all__ = ["MAX_NEW_TOKENS", "NotReady", "Status", "configure", "events", "find", "open_file", "replay", "run",
-           "start", "status", "stop"]  # fmt: skip
+__all__ = ["MAX_NEW_TOKENS", "NotReady", "Status", "configure", "drafting", "events", "find", "open_file", "replay",
+           "run", "settle", "start", "status", "stop"]  # fmt: skip
 
 MAX_NEW_TOKENS = 512
 MAX_REQUESTS = 20
@@ -26,6 +26,7 @@ CHARACTERS_PER_TOKEN = 16  # a text with more of them than the limit of tokens a
 
 _worker = Worker(None)
 _shelf = Shelf()
+_drafting = EngineConfig()  # as the engine is started, known before there is an engine
 
 
 # ---- the engine's life --------------------------------------------------------------------------------------------
@@ -42,6 +43,17 @@ def configure(settings: Mapping[str, object]) -> EngineConfig:
         sentence = f"there is no drafter {config.drafter!r}; there are {', '.join(known)}"
         raise EngineError("unknown_drafter", sentence, name=config.drafter)
     return config
+
+
+def settle(settings: Mapping[str, object]) -> None:
+    """Check the settings and let the pages that are built from now on know them. Raises EngineError as `configure`."""
+    global _drafting
+    _drafting = configure(settings)
+
+
+def drafting() -> EngineConfig:
+    """What the app was started with, for pages that offer drafters: its drafter, draft model and published head."""
+    return _drafting
 
 
 def start(settings: Mapping[str, object]) -> None:

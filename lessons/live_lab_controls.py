@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import gradio as gr
 
+from lessons import live
 from lessons.controls import Slider, linked_value
 from lessons.live_lab_prompts import FIRST
 from lessons.live_lab_race import Settings
@@ -16,6 +17,7 @@ DRAFTERS = (
     "layer_skip", "ngram", "suffix", "ngram_table", "draft_lm", "eagle", "eagle2", "eagle3", "eagle3:chain",
     "eagle3:lookup", "medusa", "specinfer", "lookahead", "jacobi", "magicdec", "triforce", "early_exit",
 )  # fmt: skip
+STARTED_WITH = {"draft_model": "draft_model", "published": "published_head"}  # offered where the app was given one
 DRAFT_TEMPERATURES = ("same", "0", "0.3", "0.6", "0.8", "1", "1.5")
 MODES = ("race", "in_turn")
 RULES = ("exact", "sampler_match", "typical")
@@ -25,6 +27,18 @@ REFUSED_AS = (  # names in a refusal of the engine's
     "prompt", "drafter", "draft_length", "temperature", "draft_temperature", "top_p", "seed", "max_new_tokens",
     "prompt_format", "mode", "rule",
 )  # fmt: skip
+
+
+def offered() -> tuple[str, ...]:
+    """The drafters to choose from: what needs files of the reader's own only where the app was started with them."""
+    given = live.drafting()
+    return (*DRAFTERS, *(name for name, setting in STARTED_WITH.items() if getattr(given, setting)))
+
+
+def first_drafter() -> str:
+    """The one that the app was started with, where it is offered; else that of the recorded run on the page."""
+    chosen = live.drafting().drafter
+    return chosen if chosen in offered() else FIRST.drafter
 
 
 def place(t: Words) -> list[gr.components.Component]:
@@ -39,7 +53,7 @@ def place(t: Words) -> list[gr.components.Component]:
         prompt = gr.Textbox(FIRST.prompt, label=t("control.prompt"), lines=2, max_lines=8)
         with gr.Row():
             drafter = gr.Dropdown(
-                choices("drafter", DRAFTERS), value=FIRST.drafter, label=t("control.drafter"), filterable=False
+                choices("drafter", offered()), value=first_drafter(), label=t("control.drafter"), filterable=False
             )
             drafts = Slider(0, 16, FIRST.draft_length, step=1, label=t("control.k"))
             temperature = Slider(0, 2, FIRST.temperature, step=0.05, label=t("control.t"))

@@ -15,7 +15,7 @@ from lessons.turns import Turns
 from lessons.words import Words
 
 # Drafters whose tokens are chosen, not drawn: the draft has no law that a temperature could change.
-CERTAIN = ("ngram", "suffix", "ngram_table", "jacobi", "lookahead", "medusa", "eagle2", "eagle3")
+CERTAIN = ("ngram", "suffix", "ngram_table", "jacobi", "lookahead", "medusa", "eagle2", "eagle3", "published")
 
 
 @dataclass(frozen=True, slots=True)

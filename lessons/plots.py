@@ -12,17 +12,21 @@ from gradio.components.plot import PlotData
 
 from lessons.stage import Quiet
 
-# Mid tones with at least 3:1 on both papers of assets/palette.css (a test holds them to it).
-NEUTRAL = "#7d828b"
+# Mid tones with at least 3:1 on both papers of assets/palette.css, told apart by colour-blind readers (tests hold them
+# to both).
+NEUTRAL = "#747d8c"
 ACCENT = "#3d83d9"
-GOOD = "#159a74"
+GOOD = "#24976a"
 BAD = "#d4552f"
-FATES = {"target": NEUTRAL, "accepted": GOOD, "resampled": "#d9690f", "bonus": "#9465d6", "rejected": "#8f8780"}
-OWNERS = ("#2f86c5", "#c9711a", "#159a74", "#bf5f9b", "#998017", "#7f72d3", "#d05252", "#72838f")
+FATES = {"target": NEUTRAL, "accepted": GOOD, "resampled": "#d9690f", "bonus": "#9465d6", "rejected": "#938e8e"}
+OWNERS = ("#3b86bd", "#d17d12", "#0fa076", "#d55799", "#8c7526", "#8776f6", "#c64b58", "#6a7f8d")
+# Beside its colour each series of a chart has a shape of its own: the points of its line, the filling of its bars.
+MARKS = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "triangle-down")
+FILLINGS = ("", "/", "x", ".", "\\", "-", "|", "+")
 
 FONT = '"Source Sans Pro", system-ui, "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", sans-serif'
 CONFIG = {"displaylogo": False}  # the logo is a link to another site
-_GRID = "rgba(125, 130, 139, 0.22)"
+_GRID = "rgba(116, 125, 140, 0.22)"
 
 
 def figure(x: str = "", y: str = "", height: int = 320) -> go.Figure:
@@ -48,15 +52,22 @@ def figure(x: str = "", y: str = "", height: int = 320) -> go.Figure:
 
 def bars(chart: go.Figure, x: Sequence, y: Sequence[float], name: str = "", color: str = ACCENT) -> go.Figure:
     """Add one series of bars; several are grouped."""
-    return chart.add_bar(x=list(x), y=list(y), name=name, marker={"color": color, "line": {"width": 0}})
+    shape = FILLINGS[_num_of(chart, "bar") % len(FILLINGS)]
+    filling = {"shape": shape, "fillmode": "overlay", "fgcolor": "#ffffff", "fgopacity": 0.5, "size": 6}
+    look = {"color": color, "line": {"width": 0}, "pattern": filling}
+    return chart.add_bar(x=list(x), y=list(y), name=name, marker=look)
 
 
 def lines(chart: go.Figure, x: Sequence, y: Sequence[float], name: str = "", color: str = ACCENT) -> go.Figure:
     """Add one line with its points marked."""
     style = {"color": color, "width": 2}
-    return chart.add_scatter(
-        x=list(x), y=list(y), name=name, mode="lines+markers", line=style, marker={"color": color, "size": 6}
-    )
+    points = {"color": color, "size": 6, "symbol": MARKS[_num_of(chart, "scatter") % len(MARKS)]}
+    return chart.add_scatter(x=list(x), y=list(y), name=name, mode="lines+markers", line=style, marker=points)
+
+
+def _num_of(chart: go.Figure, kind: str) -> int:
+    """How many series of that kind the chart has."""
+    return sum(series.type == kind for series in chart.data)
 
 
 def marker_line(chart: go.Figure, value: float, label: str, axis: str = "y", color: str = BAD) -> go.Figure:

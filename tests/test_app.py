@@ -3,24 +3,26 @@
 import asyncio
 import gzip
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
+import app_process
 import gradio as gr
 import pytest
 from fake_engine import FakeEngine
 from fastapi import FastAPI
+from make_gguf import gguf_of
 from sample_app import sample_book, wait_for
 from starlette.testclient import TestClient
 
 import app
-from engine import EngineError, Request, SamplingParams
+from engine import EngineError, Request, SamplingParams, weights
 from lessons import controls, live, stream
 from lessons.page import ASSETS, pages, version
 from lessons.words import FRAME, load
@@ -51,7 +53,8 @@ def test_on_a_space_the_app_listens_to_everybody() -> None:
 
 def test_every_option_has_an_environment_twin_that_the_command_line_outweighs() -> None:
     twins = {"HOST": "h", "PORT": "1", "MODEL": "m", "DRAFTER": "d", "DRAFT_MODEL": "e", "PUBLISHED_HEAD": "p",
-             "DTYPE": "int8", "DEVICE": "cuda", "THREADS": "3", "NUM_BLOCKS": "9", "BLOCK_SIZE": "8"}  # fmt: skip
+             "DTYPE": "int8", "DEVICE": "cuda", "THREADS": "3", "NUM_BLOCKS": "9", "BLOCK_SIZE": "8",
+             "CACHE": "c"}  # fmt: skip
     chosen = app.options([], {f"INFERENCE_{name}": value for name, value in twins.items()})
     assert {name.lower(): str(value) for name, value in vars(chosen).items()} == {
         k.lower(): v for k, v in twins.items()
@@ -70,6 +73,28 @@ def test_model_none_means_recorded_runs_only() -> None:
     assert settings["model"] == ""
     live.start(settings)
     assert live.status().state == "no_model"
+
+
+def test_fetched_and_converted_models_are_kept_in_the_folder_that_is_named(
+    tiny_model: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "small.gguf"
+    path.write_bytes(gguf_of(tiny_model("smollm2-tied"), "llama"))
+    started = []
+    monkeypatch.setattr(weights, "default_store", lambda: pytest.fail("another folder was used"))
+    monkeypatch.setattr(app, "build", lambda model: app.FastAPI())
+    monkeypatch.setattr(app.Server, "run", lambda server, sockets: started.append(wait_for_the_engine()))
+    app.main(["--port", "0", "--model", str(path), "--cache", str(tmp_path / "mine"), "--dtype", "float32"])
+    assert started == ["ready"]
+    assert [found.name[:6] for found in (tmp_path / "mine" / "models").iterdir()] == ["small-"]
+    assert app.options(["--cache", "~/mine"], {}).cache == str(Path.home() / "mine")
+    live.start_with(None)
+
+
+def wait_for_the_engine() -> str:
+    """What became of it."""
+    wait_for(lambda: live.status().state != "loading")
+    return live.status().state
 
 
 def test_a_port_that_another_start_took_a_moment_ago_is_said_in_a_sentence() -> None:
@@ -458,22 +483,23 @@ def test_chart_colours_stand_out_on_either_paper() -> None:
 # ---- the process --------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen]:
+    """The app as a process, ended afterwards whatever happened."""
+    started = app_process.start()
+    yield started
+    started.kill()
+    started.communicate(timeout=20)
+
+
 @pytest.mark.slow
-def test_the_app_is_up_soon_and_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
-    command = [sys.executable, "app.py", "--port", "0", "--model", "none"]
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    lines = [process.stdout.readline(), process.stdout.readline()]
-    assert lines[0].startswith("Starting")
-    address = re.search(r"http://[\d.]+:\d+", lines[1])
-    assert address, process.stderr.read() if process.poll() is not None else lines
-    script = f"from urllib.request import urlopen; urlopen('{address[0]}/gradio_api/heartbeat/x').read()"
+def test_the_app_is_up_soon_and_ctrl_c_ends_it_cleanly(process: subprocess.Popen) -> None:
+    address = app_process.up(process, time.monotonic())
+    began = time.monotonic()
+    page = urlopen(address, timeout=app_process.PAGE_WITHIN).read()
+    assert time.monotonic() - began < app_process.PAGE_WITHIN
+    assert b"<gradio-app" in page
+    script = f"from urllib.request import urlopen; urlopen('{address}/gradio_api/heartbeat/x').read()"
     reader = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)  # an open page
     time.sleep(2)
     process.send_signal(signal.SIGINT)
@@ -484,11 +510,20 @@ def test_the_app_is_up_soon_and_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_an_app_that_says_nothing_fails_its_test_instead_of_blocking_it() -> None:
+    silent = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(60)"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with pytest.raises(AssertionError, match="no line within 0 s"):
+        app_process.line_of(silent, 0.2)
+    assert silent.wait(timeout=10) != 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.3, 2])
-def test_ctrl_c_while_the_app_starts_ends_it_without_a_word(seconds: float) -> None:
-    command = [sys.executable, "-u", "app.py", "--port", "0", "--model", "none"]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout.readline().startswith("Starting")
+def test_ctrl_c_while_the_app_starts_ends_it_without_a_word(process: subprocess.Popen, seconds: float) -> None:
+    assert app_process.line_of(process).startswith("Starting")
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
     said, errors = process.communicate(timeout=20)

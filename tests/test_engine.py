@@ -221,14 +221,31 @@ def test_closing_the_iterator_of_a_run_frees_its_blocks(engine):
     assert engine.stats()["blocks_used"] == 0
 
 
-def test_bad_logits_end_their_request_and_no_other():
-    loaded = toy_model()
-    loaded.tensors["model.embed_tokens.weight"][6] = float("nan")
-    engine = toy_engine(loaded)
-    bad, good = Request([1, 6]), Request([1, 2], SamplingParams(max_new_tokens=5))
-    finished = {e.request_id: e for e in engine.run([bad, good]) if isinstance(e, Finished)}
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_bad_logits_end_their_request_and_no_other(monkeypatch, value, temperature):
+    """The row after a prompt that ends with token 6 gives nothing but NaN or -inf; the good prompt ends with 2."""
+    params = SamplingParams(max_new_tokens=5, temperature=temperature)
+    alone = toy_engine().generate([1, 2], params)
+    engine = toy_engine()
+    forward = engine.model.forward
+
+    def spoilt(batch, *others, **named):
+        logits = forward(batch, *others, **named)
+        prompt_ends = [span.start + span.num_rows - 1 for span in batch.spans if span.role == "prompt"]
+        for at, row in enumerate(batch.logit_rows.tolist()):
+            if row in prompt_ends and batch.token_ids[row] == 6:
+                logits[at] = value
+        return logits
+
+    monkeypatch.setattr(engine.model, "forward", spoilt)
+    bad, good = Request([1, 6], params), Request([1, 2], params)
+    events = list(engine.run([bad, good]))
+    finished = {event.request_id: event for event in events if isinstance(event, Finished)}
     assert (finished[bad.id].finish_reason, finished[bad.id].message) == ("error", "bad_logits")
-    assert finished[good.id].finish_reason == "length" or "G" in finished[good.id].text
+    assert finished[good.id].finish_reason == alone.finish_reason
+    sampled = [(event.request_id, event.token_id) for event in events if isinstance(event, Sampled)]
+    assert sampled == [(good.id, token_id) for token_id in alone.token_ids]
     assert engine.stats()["blocks_used"] == 0
 
 

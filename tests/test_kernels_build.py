@@ -112,6 +112,31 @@ def test_the_threads_are_pytorchs_own():
     assert len(build.openmp_pointers()) == 3
 
 
+@pytest.mark.slow
+def test_what_ziglang_compiles_gives_what_the_references_give(tmp_path, monkeypatch):
+    """The last of the compilers, and the only one of a user who has none: requirements.txt brings it."""
+    pytest.importorskip("ziglang")
+    monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", str(tmp_path / "zig"))  # nothing compiled before counts
+    command = (sys.executable, "-m", "ziglang", "cc")
+    assert build.compilers()[-1] == command
+    target = tmp_path / "zig.so"
+    assert build.compile_to(target, [command])
+    code = f"""
+import torch
+from kernels import build
+from pathlib import Path
+compiled = build._load(Path({str(target)!r}))
+assert compiled
+build.library = lambda: compiled
+from kernels import argmax, gemm, linear, paged_attention, prompt_attention, rms_norm, swiglu
+for module in (linear, gemm, rms_norm, swiglu, paged_attention, prompt_attention, argmax):
+    arguments = module.example()
+    torch.testing.assert_close(module.native(*arguments), module.reference(*arguments), rtol=1e-5, atol=1e-5)
+"""
+    finished = python(code, tmp_path)
+    assert finished.returncode == 0, finished.stderr
+
+
 @needs_compiler
 def test_portable_code_gives_what_tuned_code_gives(tmp_path):
     """The library without AVX2 passes the same comparisons (other bits, since it may not fuse its additions)."""

@@ -96,7 +96,17 @@ def test_a_store_that_cannot_be_written_is_said_so(load, gguf, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(store.tempfile, "mkdtemp", refuse)
-    assert refusal(load, gguf).code == "store_unwritable"
+    error = refusal(load, gguf)
+    assert error.code == "store_unwritable"
+    assert "--cache" in str(error)
+
+
+def test_a_file_where_the_store_should_be_is_said_so(gguf, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    for place in ("file", "file/below"):
+        with pytest.raises(EngineError, match="--cache") as caught:
+            weights.load(str(gguf), store=tmp_path / place)
+        assert caught.value.code == "store_unwritable"
 
 
 def test_a_folder_opens_even_if_the_store_cannot_be_written(tiny_model, tmp_path):

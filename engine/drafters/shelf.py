@@ -48,7 +48,7 @@ class Shelf:
     def _new_draft(self) -> tuple[Model, KVCache]:
         if self._config.draft_model is None:
             raise EngineError("no_draft_model", "no draft model is set; name one as EngineConfig(draft_model=…)")
-        loaded = weights.load(self._config.draft_model)
+        loaded = weights.load(self._config.draft_model, store=self._config.model_folder)
         if loaded.tokenizer.fingerprint() != self._tokenizer.fingerprint():
             sentence = f"{loaded.name} has another tokenizer than {self._model.name}; a draft must share it"
             raise EngineError("other_tokenizer", sentence, draft=loaded.name, target=self._model.name)

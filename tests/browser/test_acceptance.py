@@ -7,11 +7,13 @@ from unittest import mock
 import pytest
 from page_watch import Watch
 from playwright.sync_api import Browser, Locator, Page, expect
-from sample_app import served
+from sample_app import served, wait_for
 from shared_pages import SharedPages
+from toys import toy_engine
 from waits import all_drawn, at_rest, page_fits, toasts_gone, uncut
 
 import app
+from engine import Inspected, Verified
 from lessons import live
 from lessons import page as pages
 from lessons.derivations import DERIVATIONS
@@ -348,6 +350,38 @@ def test_a_law_that_is_too_long_is_refused_in_words_and_none_of_it_is_cut(shown:
 def test_without_a_model_running_says_why_not_and_the_recorded_run_stays(shown: Page) -> None:
     run_without_a_model(shown, shown.get_by_label("Prompt").input_value())
     expect(shown.locator(".picker-text button").first).to_be_visible()
+
+
+@pytest.fixture
+def toy() -> Iterator[None]:
+    """A real engine on a toy model of eight letters, which tells its laws."""
+    live.start_with(lambda progress: toy_engine(watch=frozenset({"distributions"})))
+    wait_for(lambda: live.status().state == "ready")
+    yield
+    live.start_with(None)
+
+
+def test_a_live_run_replaces_the_recorded_one_and_its_drafted_tokens_lend_their_laws(lesson: Page, toy: None) -> None:
+    lesson.get_by_label("Prompt").fill("ABCABD")
+    lesson.locator("#acceptance-run").click()
+    expect(lesson.locator(".transport-state")).to_have_text("Ran just now on this machine")
+    at_rest(lesson, "acceptance")
+    events = live.events(lesson.evaluate("window.inferencePage.playerFor('acceptance').runId"))
+    accepted = [event for event in events if isinstance(event, Verified) and event.num_accepted]
+    tokens = lesson.locator(".picker-text button.fate-accepted")
+    expect(tokens).to_have_count(sum(event.num_accepted for event in accepted))
+    tokens.last.click()
+    expect(tokens.last).to_have_attribute("aria-pressed", "true")
+    place = accepted[-1].round, accepted[-1].num_accepted - 1
+    law = next(event for event in events if isinstance(event, Inspected) and (event.round, event.position) == place)
+    expect(lesson.locator("#acceptance-taken")).to_contain_text(f"Taken: {len(law.p)} entries of p and q")
+    expect(lesson.get_by_label("Example")).to_have_value("From the model")
+    expect(lesson.locator(".laws-column")).to_have_count(len(law.p))
+    for label, taken in ((P_FIELD, law.p), (Q_FIELD, law.q)):
+        shown = sorted(float(entry) for entry in lesson.get_by_label(label).input_value().split(", "))
+        assert shown == pytest.approx(sorted(taken), abs=1e-3)
+    alpha = sum(map(min, law.p, law.q))
+    expect(card(lesson, "exact")).to_contain_text(f"{alpha:.3f} ·")
 
 
 # ---- language and phone -------------------------------------------------------------------------------------------

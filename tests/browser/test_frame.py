@@ -1,24 +1,25 @@
 """The frame in a real browser: pages, player, live runs, predictions, links, downloads, themes, phones."""
 
 import dataclasses
+import gzip
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from fake_engine import FakeEngine
 from page_watch import Watch
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from sample_app import sample_book, served, wait_for
-from shared_pages import SharedPages
+from shared_pages import NARROW, WIDE, SharedPages
 from starlette.types import ASGIApp
 from unhurried import Unhurried
-from waits import at_rest, frames, page_fits
+from waits import at_rest, frames, page_fits, uncut
 
-from engine import Event, Request, SamplingParams
-from lessons import live
+from engine import EngineError, Event, Request, SamplingParams
+from lessons import controls, live
 
 pytestmark = pytest.mark.browser
 
@@ -170,22 +171,81 @@ def test_a_run_recorded_with_other_weights_than_the_engines_says_so_once_they_ar
     live.start_with(None)
 
 
+def loading(fraction: float, until: threading.Event) -> Callable[[Callable[[float, str], None]], FakeEngine]:
+    """Makes an engine that is so far until the event is set."""
+
+    def make(progress: Callable[[float, str], None]) -> FakeEngine:
+        progress(fraction, "converting")
+        until.wait(180)
+        return FakeEngine()
+
+    return make
+
+
+def refused(progress: object) -> FakeEngine:
+    """Makes no engine."""
+    raise EngineError("store_unwritable", "the folder cannot be written", folder="/models")
+
+
 def test_the_header_says_how_far_the_model_is_and_nothing_is_said_of_weights_that_a_run_was_recorded_with(
     page: Page, url: str
 ) -> None:
     is_seen = threading.Event()
-
-    def make(progress: object) -> FakeEngine:
-        progress(0.42, "converting")
-        is_seen.wait(180)
-        return FakeEngine()
-
-    live.start_with(make)
+    live.start_with(loading(0.42, is_seen))
     bar = opened(page, url)
     expect(page.locator("#engine")).to_contain_text("42 %")
     is_seen.set()
     expect(page.locator("#engine")).to_contain_text("fake is ready")
     expect(bar.locator(".transport-state")).to_have_text(RECORDED["/"])
+    live.start_with(None)
+
+
+SIZES = pytest.mark.parametrize("window", [WIDE, NARROW], ids=["wide", "narrow"])
+FILLED = """() => {
+  const dot = document.querySelector(".engine-dot"), style = getComputedStyle(dot);
+  return [dot.offsetWidth, parseFloat(style.backgroundSize) / 100];
+}"""
+
+
+@SIZES
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_progress_bar_shows_how_far_the_model_is_and_the_header_does_not_jump_when_it_is_ready(
+    browser: Browser, watch: Watch, url: str, window: dict[str, object], scheme: str
+) -> None:
+    is_seen = threading.Event()
+    live.start_with(loading(0.42, is_seen))
+    page = watch.follow(browser.new_context(**window, color_scheme=scheme).new_page())
+    page.goto(url, wait_until="commit")
+    bar, header = page.get_by_role("progressbar", name="Loading the model"), page.locator(".site-header")
+    expect(bar).to_have_attribute("aria-valuenow", "42")
+    width, filled = page.evaluate(FILLED)
+    assert width >= 40
+    assert filled == pytest.approx(0.42)
+    uncut(page, ".engine-text")
+    page_fits(page)
+    height = header.bounding_box()["height"]
+    is_seen.set()
+    expect(page.locator("#engine")).to_contain_text("fake is ready")
+    expect(bar).to_have_count(0)
+    assert header.bounding_box()["height"] == height
+    watch.leave(page)
+    live.start_with(None)
+
+
+@SIZES
+@pytest.mark.parametrize("path", ["/", "/zh/"])
+def test_why_the_model_could_not_be_loaded_can_be_read_in_full(
+    browser: Browser, watch: Watch, url: str, window: dict[str, object], path: str
+) -> None:
+    live.start_with(refused)
+    page = watch.follow(browser.new_context(**window).new_page())
+    page.goto(url + path, wait_until="commit")
+    expect(page.locator("#engine")).to_contain_text("HF_HOME")
+    uncut(page, ".engine-text")
+    shown = page.locator(".engine-text").bounding_box()
+    assert 0 <= shown["x"] <= shown["x"] + shown["width"] <= page.viewport_size["width"]
+    page_fits(page)
+    watch.leave(page)
     live.start_with(None)
 
 
@@ -526,6 +586,33 @@ def test_a_file_that_is_no_run_is_refused_with_a_sentence(
     file.write_bytes(b"junk")
     page.locator("input[type=file]").set_input_files(file)
     expect(page.get_by_text(sentence)).to_be_visible()
+    assert player(page, "runId") == "recorded-sample"
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [("/", "The file is too large: at most 16 MB can be opened."), ("/zh/", "文件太大：最多能打开 16 MB。")],
+)
+def test_too_large_a_file_is_refused_unsent_in_the_pages_language_and_a_smaller_one_is_taken(
+    page: Page, url: str, no_model: None, tmp_path: Path, path: str, sentence: str
+) -> None:
+    sent = []
+    page.on(
+        "request",
+        lambda request: sent.append(request.url) if request.method == "POST" and "/upload" in request.url else None,
+    )
+    opened(page, url + path)
+    page.wait_for_function("window.inferencePage.largestUpload")
+    file = tmp_path / "run.jsonl.gz"
+    file.write_bytes(bytes(controls.MAX_UPLOAD + 1))
+    page.locator("input[type=file]").set_input_files(file)
+    expect(page.locator("#toast")).to_have_text(sentence)
+    expect(page.locator(".toast-body")).to_have_count(0)  # Gradio's own, in English
+    assert not sent
+    file.write_bytes(gzip.compress(b""))
+    page.locator("input[type=file]").set_input_files(file)
+    expect(page.locator(".toast-body")).to_have_count(1)
+    assert sent
     assert player(page, "runId") == "recorded-sample"
 
 
