@@ -153,7 +153,8 @@ def _dress(figure: go.Figure, number: int, texts: Sequence[str]) -> None:
     """The last line's marker and dash, so that lines are told apart without colour; what a point rests on, on hover."""
     hover = "%{fullData.name}<br>%{x}: %{y:.0%} (%{text})<extra></extra>"
     line = figure.data[-1]
-    line.update(text=list(texts), hovertemplate=hover, marker_symbol=plots.MARKS[number % len(plots.MARKS)], marker_size=8)
+    mark = plots.MARKS[number % len(plots.MARKS)]
+    line.update(text=list(texts), hovertemplate=hover, marker_symbol=mark, marker_size=8)
     line.line.dash = DASHES[number // len(plots.OWNERS) % len(DASHES)]
 
 
