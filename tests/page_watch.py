@@ -38,6 +38,7 @@ class Watch:
         """Close a page's context, the last thing of a test: an answer that is cut off by it is no error."""
         if not page.is_closed():
             page.evaluate("0")  # what went wrong until now has been heard
+            page.unroute_all(behavior="ignoreErrors")
         self._is_over = True
         page.context.close()
 
