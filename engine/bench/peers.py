@@ -203,13 +203,12 @@ def targets(phases: dict[str, Rates], k: int) -> list[dict[str, object]]:
     return found
 
 
-WIDTHS = {"fp32": "float32", "bf16": "float16", "F16": "float16", "Q8": "int8"}  # how others call what is as wide
+WIDTHS = {"float32": ("float32", "fp32"), "float16": ("float16", "f16"), "int8": ("int8", "q8")}  # parts of names
 
 
 def width_of(name: str) -> str:
     """Our dtype that is as wide as the weights of a contestant, "" where its name tells of none."""
-    known = {dtype: dtype for dtype in WIDTHS.values()} | WIDTHS
-    return next((dtype for part, dtype in known.items() if part.lower() in name.lower()), "")
+    return next((dtype for dtype, parts in WIDTHS.items() if any(part in name.lower() for part in parts)), "")
 
 
 def report(phases: dict[str, Rates], engines: Mapping[str, Engine], options: argparse.Namespace) -> dict[str, object]:
